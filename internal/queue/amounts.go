@@ -26,8 +26,7 @@ func AmountsOf(list corev1.ResourceList) Amounts {
 		}
 		switch {
 		case q.CmpInt64(math.MaxInt64/units) >= 0:
-			// The value may overflow an int64, because the sum of several containers is not
-			// limited.
+			// The sum of several containers has no limit, so the value may exceed an int64.
 			out[name] = fairshare.MaxAmount
 		case name == corev1.ResourceCPU:
 			out[name] = q.MilliValue()
@@ -51,8 +50,8 @@ func grantOf(list corev1.ResourceList) Amounts {
 	return out
 }
 
-// RequestOf returns the amounts that a pod occupies on its node, as the scheduler counts them.
-// During a resize, for example, the larger amount counts.
+// RequestOf returns the amounts that a pod occupies on its node, computed as in the scheduler. For
+// example, the larger amount counts during a resize.
 func RequestOf(pod *corev1.Pod) Amounts {
 	gates := utilfeature.DefaultFeatureGate
 	out := AmountsOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
@@ -68,11 +67,11 @@ func RequestOf(pod *corev1.Pod) Amounts {
 	return out
 }
 
-// mostRequested is the largest amount that the ledger counts for one pod.
+// mostRequested is the maximum amount that the ledger counts for one pod.
 const mostRequested = fairshare.MaxUsage
 
-// mostOffered is the largest amount that the ledger counts for one node. The sum over 2^13 nodes
-// fits in an int64.
+// mostOffered is the maximum amount that the ledger counts for one node. With this maximum, the sum
+// over 2^13 nodes fits in an int64.
 const mostOffered = int64(1) << 49
 
 // roomOf returns the amounts that a node offers.
@@ -84,7 +83,7 @@ func roomOf(node *corev1.Node) Amounts {
 	return out
 }
 
-// Add adds other to a. Sums are limited to the range of int64.
+// Add adds other to a. A sum that would overflow an int64 becomes the largest int64.
 func (a Amounts) Add(other Amounts) {
 	for name, v := range other {
 		if a[name] = fairshare.Add(a[name], v); a[name] == 0 {
@@ -93,7 +92,7 @@ func (a Amounts) Add(other Amounts) {
 	}
 }
 
-// Times returns the amounts of n pods that each have a. No amount exceeds fairshare.MaxAmount.
+// Times returns n times a. No amount exceeds fairshare.MaxAmount.
 func (a Amounts) Times(n int) Amounts {
 	out := make(Amounts, len(a))
 	for name, v := range a {
@@ -102,8 +101,8 @@ func (a Amounts) Times(n int) Amounts {
 	return out
 }
 
-// add adds other, multiplied by sign, and removes resources whose sum is 0. The amounts of pods and
-// nodes are small enough for exact sums.
+// add adds other, multiplied by sign (1 or -1), and removes resources whose sum is 0. The sums do
+// not overflow, because the amounts of pods and nodes have maximums.
 func (a Amounts) add(other Amounts, sign int64) {
 	for name, v := range other {
 		if a[name] += sign * v; a[name] == 0 {
@@ -119,8 +118,8 @@ func (a Amounts) clone() Amounts {
 	return maps.Clone(a)
 }
 
-// vector returns the amounts of the named resources, in this order. Resources that are missing in a
-// get the value absent.
+// vector returns the amounts of the named resources, in the order of names. The value absent is
+// used for resources that a does not have.
 func (a Amounts) vector(names []string, absent int64) fairshare.Amounts {
 	out := make(fairshare.Amounts, len(names))
 	for r, name := range names {
@@ -133,7 +132,8 @@ func (a Amounts) vector(names []string, absent int64) fairshare.Amounts {
 	return out
 }
 
-// limits is vector for limits: a resource that the list does not name is unlimited.
+// limits converts a list of limits to a vector. A resource that the list does not have is
+// unlimited.
 func limits(list corev1.ResourceList, names []string) fairshare.Amounts {
 	return grantOf(list).vector(names, fairshare.Unlimited)
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// TestRequestIsTheSchedulers checks that a pod counts in the ledger as it counts on its node.
+// TestRequestIsTheSchedulers checks that the ledger counts the same request for a pod as the
+// scheduler counts on a node.
 func TestRequestIsTheSchedulers(t *testing.T) {
 	cpu := func(v string) corev1.ResourceList {
 		return corev1.ResourceList{"cpu": resource.MustParse(v), "memory": resource.MustParse("1Gi")}
@@ -83,7 +84,8 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// TestVeryLargeAmounts checks that a huge limit stays huge if it overflows an int64 in milli-CPUs.
+// TestVeryLargeAmounts checks that a limit that overflows an int64 in milli-CPUs is read as a huge
+// limit.
 func TestVeryLargeAmounts(t *testing.T) {
 	for _, q := range []string{"9P", "10P", "1E", "9223372036854775807"} {
 		if got := AmountsOf(corev1.ResourceList{"cpu": resource.MustParse(q), "gpu": resource.MustParse(q)}); got["cpu"] < 1<<60 || got["gpu"] < 1<<50 {
@@ -92,8 +94,8 @@ func TestVeryLargeAmounts(t *testing.T) {
 	}
 }
 
-// TestSumOfContainers checks that a pod counts with a huge amount if the sum of its containers
-// overflows an int64.
+// TestSumOfContainers checks a pod whose containers request more than an int64 holds. The ledger
+// must count a huge amount, and not a negative one.
 func TestSumOfContainers(t *testing.T) {
 	const most = "9223372036854775807"
 	container := corev1.Container{Resources: corev1.ResourceRequirements{
@@ -112,8 +114,8 @@ func TestSumOfContainers(t *testing.T) {
 	}
 }
 
-// TestLargeNodes checks that the capacity is positive if nodes claim to have any amount, and that
-// it is exact again when they are gone.
+// TestLargeNodes checks that the capacity stays positive if nodes report huge amounts. The capacity
+// must be exact again after these nodes are deleted.
 func TestLargeNodes(t *testing.T) {
 	b := boardOf(queueUnder("a", ""))
 	names := []string{"v", "w", "x", "y", "z"}
@@ -131,7 +133,7 @@ func TestLargeNodes(t *testing.T) {
 	}
 }
 
-// TestSumsEndAtTheLimit checks sums and products of amounts that are not part of the ledger.
+// TestSumsEndAtTheLimit checks that sums and products outside of the ledger do not overflow.
 func TestSumsEndAtTheLimit(t *testing.T) {
 	sum := Amounts{"gpu": 1 << 62}.Times(3)
 	for range 8 {

@@ -9,28 +9,29 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// nodeEntry has the facts about a node that matter for capacity.
+// nodeEntry has the facts about a node that the ledger computes capacities from.
 type nodeEntry struct {
 	allocatable Amounts
-	// node is the object that terms of pods are matched with; nil after the node was deleted.
+	// node is the object that node selectors and tolerations of pods are matched with. It is nil
+	// after the node was deleted.
 	node *corev1.Node
-	// closed is true if the node accepts no new pods. Its capacity is then the usage of its running
-	// pods.
+	// closed is true if the node accepts no new pods. Only the usage of its running pods then
+	// counts as capacity.
 	closed bool
-	// shunned is true if no waiting work of a queue tolerates the node's taints. Its capacity is
-	// then the usage of its running pods, too.
+	// shunned is true if no waiting work of a queue tolerates the node's taints. Only the usage of
+	// its running pods then counts as capacity.
 	shunned bool
-	// used is the usage on the node. staying is the usage by pods that are not terminating, and
-	// shares divides staying by queue.
+	// used is the usage on the node. staying is the part of used that belongs to pods that do not
+	// terminate.
 	used, staying Amounts
-	shares        map[string]Amounts
-	// kind is the set of nodes with the same resources and taints. The last call of weighAll set
-	// it.
+	// shares divides staying by queue.
+	shares map[string]Amounts
+	// kind is the set of nodes with the same resources and taints. [Ledger.weighAll] sets it.
 	kind *nodeKind
 	// pool is the node's pool in the layout; nil for none.
 	pool *nodePool
-	// counted is the amount that the node adds to Ledger.capacity. beyond is the amount that it
-	// adds to Ledger.beyond.
+	// counted is the part of Ledger.capacity that comes from this node, and beyond is the part of
+	// Ledger.beyond.
 	counted, beyond Amounts
 }
 
@@ -39,8 +40,8 @@ func (b *Ledger) SetNode(node *corev1.Node) {
 	b.setNode(node.Name, nodeEntry{allocatable: roomOf(node), node: node})
 }
 
-// SetClosedNode adds or updates a node that accepts no more pods. The capacity of such a node is
-// the usage of its running pods, because no queue can use the rest.
+// SetClosedNode adds or updates a node that accepts no more pods. Only the usage of its running
+// pods counts as capacity, because no queue can use its free resources.
 func (b *Ledger) SetClosedNode(node *corev1.Node) {
 	b.setNode(node.Name, nodeEntry{allocatable: roomOf(node), node: node, closed: true})
 }
@@ -68,8 +69,8 @@ func (b *Ledger) setNode(name string, now nodeEntry) {
 	b.prune(name)
 }
 
-// list adds a node's resources, multiplied by sign, to nodesWith. Closed nodes count too, so that
-// cordoning a node does not change the amounts that a quota carries.
+// list adds a node's resources, multiplied by sign (1 or -1), to nodesWith. It includes closed
+// nodes. So cordoning a node does not change the amounts that a quota carries.
 func (b *Ledger) list(allocatable Amounts, sign int64) {
 	for name, v := range allocatable {
 		if v <= 0 {
@@ -84,12 +85,13 @@ func (b *Ledger) list(allocatable Amounts, sign int64) {
 	}
 }
 
-// carried returns the amounts of other resources that accompany each resource of a quota.
+// carried returns, for each resource of a quota, the amounts of other resources that the quota
+// carries with it. The glossary explains carried quota.
 func (b *Ledger) carried(names []string) fairshare.Bundles {
 	return fairshare.NewBundles(names, func(name string) fairshare.Amounts { return b.nodesWith[corev1.ResourceName(name)].vector(names, 0) })
 }
 
-// occupy adds the request of a pod to the usage on its node, or removes it if sign is -1.
+// occupy adds the request of a pod to the usage of its node, or subtracts it if sign is -1.
 func (b *Ledger) occupy(c charge, sign int64) {
 	g := b.nodeEntry(c.node)
 	g.used.add(c.request, sign)
@@ -114,7 +116,7 @@ func (b *Ledger) occupy(c charge, sign int64) {
 	b.prune(c.node)
 }
 
-// vacate removes all usage from all nodes.
+// vacate sets the usage of all nodes to zero.
 func (b *Ledger) vacate() {
 	for name, g := range b.nodes {
 		clear(g.used)
@@ -135,14 +137,14 @@ func (b *Ledger) nodeEntry(name string) *nodeEntry {
 	return g
 }
 
-// prune removes the entry of a deleted node once nothing runs there.
+// prune deletes the entry of a deleted node if no pod runs there any more.
 func (b *Ledger) prune(name string) {
 	if g := b.nodes[name]; g.allocatable == nil && len(g.used) == 0 {
 		delete(b.nodes, name)
 	}
 }
 
-// recount updates the amounts that a node adds to the capacity.
+// recount computes again how much capacity comes from a node.
 func (b *Ledger) recount(g *nodeEntry) {
 	b.counted++
 	if g.pool != nil {
@@ -163,7 +165,7 @@ func (b *Ledger) recount(g *nodeEntry) {
 	b.beyond.add(g.beyond, 1)
 }
 
-// runs returns the usage of staying pods on a node, at most the node's resources.
+// runs returns the usage on a node by pods that do not terminate, limited to the node's resources.
 func (g *nodeEntry) runs() Amounts {
 	out := make(Amounts, len(g.staying))
 	for name, v := range g.staying {
@@ -174,8 +176,9 @@ func (g *nodeEntry) runs() Amounts {
 	return out
 }
 
-// fill records whether the staying pods on a node use more than the node adds to the capacity. That
-// happens if the node was deleted, lost devices, or runs pods that no scheduler placed there.
+// fill records whether the pods that stay on a node use more than the capacity that comes from the
+// node. That happens if the node was deleted, lost devices, or runs pods that no scheduler placed
+// there.
 func (b *Ledger) fill(name string, g *nodeEntry) {
 	for r, v := range g.staying {
 		if v > g.counted[r] {
@@ -186,16 +189,17 @@ func (b *Ledger) fill(name string, g *nodeEntry) {
 	delete(b.overfull, name)
 }
 
-// addBeyond corrects a capacity after the usage outside of the queues was subtracted from it. Some
-// of that usage exceeds the capacity of its node, so addBeyond adds this excess back.
+// addBeyond corrects a capacity after the caller has subtracted all usage outside of the queues. It
+// adds back the part of that usage that was never in the capacity, because it exceeds the capacity
+// of its node.
 func (b *Ledger) addBeyond(capacity Amounts, outside sets.Set[string]) {
 	for _, g := range b.overfull {
 		capacity.add(g.overfill(outside.Has), 1)
 	}
 }
 
-// overfill returns the part of the usage of some queues on a node that exceeds the node's
-// contribution to the capacity.
+// overfill returns the part of some queues' usage on a node that exceeds the capacity that comes
+// from the node.
 func (g *nodeEntry) overfill(of func(queue string) bool) Amounts {
 	has, out := make(Amounts), make(Amounts)
 	for queue, amounts := range g.shares {

@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestCapacity checks the capacity for two queues that demand all of it, on nodes with 8 GPUs each.
+// TestCapacity checks the capacity to share. Two queues demand all of it, and each node has 8 GPUs.
 func TestCapacity(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Ledger)
@@ -104,7 +104,7 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptOfNodes checks that no data of nodes is left after all nodes and queues are
+// TestNothingIsKeptOfNodes checks that no facts about nodes are left after all nodes and queues are
 // deleted.
 func TestNothingIsKeptOfNodes(t *testing.T) {
 	b := boardOf(queueUnder("a", ""))
@@ -120,8 +120,8 @@ func TestNothingIsKeptOfNodes(t *testing.T) {
 	}
 }
 
-// TestCarriedByNodes checks the share of CPUs that a queue's quota of 4 GPUs carries. One node has
-// 8 GPUs and 32 CPUs, another one has 32 CPUs only.
+// TestCarriedByNodes checks the fair share of CPUs that a quota of 4 GPUs carries. One node has 8
+// GPUs and 32 CPUs. Another node has 32 CPUs and no GPU.
 func TestCarriedByNodes(t *testing.T) {
 	with := func(gpus, cpus int64) func(*corev1.Node) {
 		return func(n *corev1.Node) {
@@ -166,7 +166,7 @@ func TestCarriedByNodes(t *testing.T) {
 	}
 }
 
-// gpuQuota returns the queue a with a quota.
+// gpuQuota returns the queue a with a quota of GPUs and CPUs, and without an over-quota share.
 func gpuQuota(gpus, cpus string) *v1alpha1.Queue {
 	return queueUnder("a", "", func(s *v1alpha1.QueueSpec) {
 		s.OverQuotaWeight = ptr.To(int32(0))
@@ -174,13 +174,13 @@ func gpuQuota(gpus, cpus string) *v1alpha1.Queue {
 	})
 }
 
-// TestCapacityBehindTaints checks the shares of two queues of 8 GPUs. Queue a uses all of them, and
-// queue b demands 4. A tainted node has 4 more.
+// TestCapacityBehindTaints checks the fair shares of two queues of 8 GPUs. Queue a uses all of
+// them, and queue b demands 4. A tainted node has 4 more GPUs.
 func TestCapacityBehindTaints(t *testing.T) {
 	apart := map[string]int64{"a": 4, "b": 4}
 	for name, tc := range map[string]struct {
 		change func(*Ledger)
-		// want has the shares, and wantCapacity the capacity to share.
+		// want has the fair share of each queue, and wantCapacity is the capacity to share.
 		want         map[string]int64
 		wantCapacity int64
 	}{

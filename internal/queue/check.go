@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Check returns the reason why work cannot be in the queue that it names. The zero Verdict means
-// that nothing blocks the work, that it names no queue, or that no queue exists.
+// Check returns the reason why work cannot be in the queue that it names. It returns the zero
+// Verdict if the work can be there, if queue is "", or if no Queue exists.
 func (b *Ledger) Check(queue string) gang.Verdict {
 	if queue == "" || !b.Used() {
 		return gang.Verdict{}
@@ -27,10 +27,10 @@ func (b *Ledger) Check(queue string) gang.Verdict {
 	return b.check(queue)
 }
 
-// Orphaned returns the reason why running work is not in the queue that it names, and the effect on
-// the work. It returns the zero Verdict if the work is in that queue or names none. before is true
-// if the work was reported as orphaned already. Once no queue exists, only such work and work that
-// names a deleted queue is orphaned.
+// Orphaned returns the reason why running work does not count for the queue that it names, and the
+// effect on the work. It returns the zero Verdict if the work counts for that queue, or names none.
+// before is true if the status already reports the work as orphaned. If no Queue exists any more,
+// work is orphaned only if before is true or the named queue was deleted.
 func (b *Ledger) Orphaned(queue string, before bool) gang.Verdict {
 	if queue == "" {
 		return gang.Verdict{}
@@ -47,7 +47,7 @@ func (b *Ledger) Orphaned(queue string, before bool) gang.Verdict {
 	return v
 }
 
-// check is like Check, for a named queue. The caller holds the lock.
+// check does the work of Check for a queue that is not "". The caller holds the lock.
 func (b *Ledger) check(queue string) gang.Verdict {
 	if _, ok := b.queues[queue]; !ok {
 		return gang.Verdict{Reason: v1alpha1.ReasonQueueNotFound, Message: fmt.Sprintf("Queue %q does not exist", queue)}
@@ -75,8 +75,8 @@ func (b *Ledger) check(queue string) gang.Verdict {
 	return gang.Verdict{}
 }
 
-// firstTwice returns the first queue that occurs twice among a queue and its ancestors. The
-// ancestors must form a cycle.
+// firstTwice returns the first name that occurs twice on the path from a queue to its ancestors.
+// The ancestors must form a cycle.
 func (b *Ledger) firstTwice(queue string) string {
 	seen := map[string]bool{}
 	for at := b.queues[queue]; ; {
@@ -93,7 +93,7 @@ func unusable(queue, why string) gang.Verdict {
 	return gang.Verdict{Reason: v1alpha1.ReasonQueueUnusable, Message: fmt.Sprintf("Queue %q cannot be used: %s", queue, why)}
 }
 
-// someLeaf returns a leaf below a queue.
+// someLeaf returns any leaf queue below a queue.
 func (b *Ledger) someLeaf(queue string) string {
 	at, seen := queue, map[string]bool{}
 	for !seen[at] {
@@ -112,24 +112,25 @@ func (b *Ledger) someLeaf(queue string) string {
 	return at
 }
 
-// Over is a limit that a request would exceed.
+// Over describes a limit of a queue that a request would exceed.
 type Over struct {
 	Queue    string
 	Resource corev1.ResourceName
-	// Limit, Used and Wanted are in the scheduler's units. Used excludes the request itself.
+	// Limit, Used and Wanted are in milli-CPUs, bytes, or whole units. Used does not include the
+	// request itself.
 	Limit, Used, Wanted int64
 }
 
-// Sentence returns a description for users.
+// Sentence returns the description for users.
 func (o *Over) Sentence() string {
 	q := func(v int64) string { return fairshare.Format(string(o.Resource), v) }
 	return fmt.Sprintf("Queue %q has a limit of %s %s: %s are in use and %s more are needed", o.Queue, q(o.Limit), o.Resource, q(o.Used), q(o.Wanted))
 }
 
-// Room returns how many requests, counted from the first, fit in the limits of a queue and of the
-// queues above it. It also returns the limit that blocks the next request; nil if all fit. Pods in
-// reserved hold a reservation and count as usage, even before the API server shows their nodes.
-// Pods in gone do not count.
+// Room returns how many of the requests, from the first on, fit into the limits of a queue and of
+// its ancestors. It also returns the limit that blocks the next request; nil if all fit. Pods in
+// reserved have a reservation and count as usage, even if they have no node in the API yet. Pods in
+// gone do not count.
 func (b *Ledger) Room(queue string, requests []Amounts, reserved, gone []types.UID) (int, *Over) {
 	if queue == "" || !b.Used() {
 		return len(requests), nil
@@ -154,14 +155,14 @@ func (b *Ledger) Room(queue string, requests []Amounts, reserved, gone []types.U
 	}
 }
 
-// IsLimited reports whether a queue or a queue above it has a limit.
+// IsLimited reports whether a queue or any of its ancestors has a limit.
 func (b *Ledger) IsLimited(queue string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.ContainsFunc(b.path(queue), func(name string) bool { return len(b.limits[name]) > 0 })
 }
 
-// LimitsOn lists the queues with a limit among some queues and their ancestors.
+// LimitsOn returns the queues that have a limit, among the given queues and their ancestors.
 func (b *Ledger) LimitsOn(queues ...string) (names []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -185,8 +186,8 @@ type level struct {
 	used  Amounts
 }
 
-// limited lists the queues with limits from a queue up to the top, and the resources of these
-// limits.
+// limited returns a queue and its ancestors, as far as they have limits, with their usage. It also
+// returns the resources of these limits.
 func (b *Ledger) limited(queue string, reserved, gone []types.UID) (resources []string, levels []level) {
 	leaves := make(map[types.UID]bool, len(gone))
 	for _, uid := range gone {
@@ -216,7 +217,8 @@ func (b *Ledger) limited(queue string, reserved, gone []types.UID) (resources []
 	return slices.Sorted(maps.Keys(named)), levels
 }
 
-// Unplaced returns the requests of some pods by queue. It omits pods on a node.
+// Unplaced returns the sum of the requests of some pods by queue. It leaves out pods that have a
+// node.
 func (b *Ledger) Unplaced(pods []types.UID) map[string]Amounts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,7 +236,8 @@ func (b *Ledger) Unplaced(pods []types.UID) map[string]Amounts {
 	return out
 }
 
-// path lists a queue and its ancestors, as far as they exist.
+// path returns a queue and its ancestors, from the queue upwards. It ends at a queue that does not
+// exist.
 func (b *Ledger) path(queue string) []string {
 	var path []string
 	for name := queue; ; {

@@ -1,14 +1,14 @@
 package queue
 
-// At returns the number of changes of the Ledger at the time of the Snapshot. It can be compared
-// with [Snapshot.Eased].
+// At returns the number of changes that the Ledger had counted at the time of the Snapshot. It can
+// be compared with the result of [Snapshot.Eased].
 func (s *Snapshot) At() uint64 { return s.counted }
 
-// Listed returns the value of [Ledger.Listed] when the tree of the Snapshot was built.
+// Listed returns the value that [Ledger.Listed] had when the tree of the Snapshot was built.
 func (s *Snapshot) Listed() uint64 { return s.listed }
 
-// Eased returns the last time when reclaim became easier for a leaf queue; see
-// [fairshare.Easing.For]. It can be compared with [Snapshot.At].
+// Eased returns the last time when reclaim became easier for a leaf queue, as a count of changes;
+// see [fairshare.Easing.For]. It can be compared with the result of [Snapshot.At].
 func (s *Snapshot) Eased(leaf string) uint64 {
 	i, ok := s.Tree.Find(leaf)
 	if !ok {
@@ -17,8 +17,8 @@ func (s *Snapshot) Eased(leaf string) uint64 {
 	return s.easing.For(i)
 }
 
-// Entitled reports whether a leaf would stay within its fair share of each requested resource. A
-// leaf beyond its fair share reclaims nothing.
+// Entitled reports whether a leaf queue would stay within its fair share of each requested
+// resource. A leaf queue cannot reclaim resources beyond its fair share.
 func (s *Snapshot) Entitled(a Asker) bool {
 	i, ok := s.Tree.Find(a.Queue)
 	if !ok {
@@ -27,7 +27,7 @@ func (s *Snapshot) Entitled(a Asker) bool {
 	return s.in(a.Kind).Entitled(i, a.Request.vector(s.Names, 0))
 }
 
-// HasShare reports whether a leaf has a share of each requested resource; see
+// HasShare reports whether a leaf queue has a fair share of each requested resource; see
 // [fairshare.Balance.HasShare].
 func (s *Snapshot) HasShare(a Asker) bool {
 	i, ok := s.Tree.Find(a.Queue)

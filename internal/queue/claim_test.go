@@ -6,7 +6,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestEased changes shares in all ways, and checks the queues that find reclaim easier afterwards.
+// TestEased changes shares in several ways. It checks for which queues reclaim is easier
+// afterwards.
 func TestEased(t *testing.T) {
 	tests := map[string]struct {
 		change func(b *Ledger)

@@ -16,31 +16,35 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// pendingPods are the pods without a node that share a queue, a group and a kind.
+// pendingPods are the pods without a node that have the same queue, group and kind.
 type pendingPods struct {
 	pendingKey
 	request Amounts
 	terms   *terms
-	// pods is the number of pods. counted is the number of pods that count as demand of the queue.
+	// pods is the number of these pods. counted is the number of them that count as demand of the
+	// queue.
 	pods, counted int64
 }
 
 type pendingKey struct {
 	queue string
 	group types.NamespacedName
-	// kind identifies the request and the terms.
+	// kind is a key for the request and the terms. Pods with the same kind have the same
+	// requirements.
 	kind string
 }
 
-// terms are a pod's requirements on a node, apart from its request.
+// terms are the requirements that a pod has on a node, apart from its request: node affinity and
+// tolerations.
 type terms struct {
 	affinity    nodeaffinity.RequiredNodeAffinity
 	anywhere    bool
 	tolerations []corev1.Toleration
-	// plain is true if each of the pods requires nothing but room and terms; see isPlain.
+	// plain is true if the pods have no requirements other than their request and their terms; see
+	// [isPlain].
 	plain bool
-	// key identifies the terms. tolerates identifies the tolerations, and reach identifies the set
-	// of nodes that match.
+	// key identifies the terms. tolerates identifies the tolerations. reach identifies the node
+	// affinity and the tolerations: the set of nodes that match.
 	key, tolerates, reach string
 }
 
@@ -78,10 +82,10 @@ func taintsKey(taints []corev1.Taint) string {
 
 // GroupState is the state of a group with members that wait for a node.
 type GroupState struct {
-	// Held is true if no member of the group may be placed, for example because the group has too
-	// few members.
+	// Held is true if no member of the group may be placed. For example, the group has too few
+	// members.
 	Held bool
-	// Need is the number of waiting members that must be placed together.
+	// Need is the number of waiting members that must be placed at the same time.
 	Need int
 }
 
@@ -91,7 +95,7 @@ type pendingGroup struct {
 	pending map[*pendingPods]bool
 }
 
-// kindOf returns a key that is the same for equal amounts.
+// kindOf returns a text of amounts. Two amounts have the same text only if they are equal.
 func kindOf(a Amounts) string {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(a)) {
@@ -100,8 +104,8 @@ func kindOf(a Amounts) string {
 	return out.String()
 }
 
-// SetGroupState records the state of a group with members that [Ledger.ChargeMember] has charged.
-// Until the first call, the group counts as held.
+// SetGroupState records the state of a group whose members [Ledger.ChargeMember] has charged.
+// Before the first call, the group counts as held.
 func (b *Ledger) SetGroupState(group types.NamespacedName, now GroupState) {
 	if !b.Used() {
 		return
@@ -115,16 +119,15 @@ func (b *Ledger) SetGroupState(group types.NamespacedName, now GroupState) {
 	}
 }
 
-// lowerNeed lowers the need of a group by one when a member is placed. Without this, the demand of
-// the other members would be too low until SetGroupState sets the exact need.
+// lowerNeed lowers the need of a group by one when a member is placed. Until SetGroupState sets the
+// exact need, the ledger would otherwise count too little demand for the other members.
 func (b *Ledger) lowerNeed(before, now *charge) {
 	if m := b.groups[now.Group]; m != nil && !before.placed && now.placed && before.Group == now.Group {
 		m.Need = max(m.Need-1, 0)
 	}
 }
 
-// Pends reports whether the ledger has members of a group without a node. Only such groups need
-// SetGroupState.
+// Pends reports whether any member of a group has no node. Only such groups need SetGroupState.
 func (b *Ledger) Pends(group types.NamespacedName) bool {
 	if !b.Used() {
 		return false
@@ -166,14 +169,15 @@ func (b *Ledger) pend(c charge, sign int64) {
 	}
 }
 
-// unweigh records that nodes or limits have changed.
+// unweigh records that nodes or limits have changed, so the demand must be computed again.
 func (b *Ledger) unweigh() {
 	b.unweighed = true
 	b.relay()
 	b.plenty.end()
 }
 
-// weighAll computes the demand of all pending pods again, after a change of nodes or limits.
+// weighAll computes the demand of all pending pods again. Call it after a change of nodes or
+// limits.
 func (b *Ledger) weighAll() {
 	b.kinds, b.slots, b.listedByNodes = make(map[string]*nodeKind), make(map[string]int64), make(map[corev1.ResourceName]bool)
 	b.rooms = make(map[string]sharedRoom)
@@ -204,11 +208,12 @@ func (b *Ledger) weighAll() {
 	}
 }
 
-// weigh computes how many of a group's pending pods count as demand. alone has the pods without a
-// group. Requests that no node or limit can ever serve are no demand.
+// weigh computes how many pending pods of a group count as demand. For pods without a group, alone
+// has the pods. A request that no node or limit can serve is no demand.
 func (b *Ledger) weigh(group types.NamespacedName, alone *pendingPods) {
 	if b.unweighed {
-		// Until weighAll computes the demand, make sure that no more pods count than exist.
+		// weighAll will compute the demand. Until then, make sure that at most the existing pods
+		// count.
 		if alone != nil && alone.pods < alone.counted {
 			b.demand(alone, alone.pods)
 		}
@@ -247,8 +252,8 @@ func (b *Ledger) demand(d *pendingPods, pods int64) {
 	b.plenty.demand(d, more)
 }
 
-// isServed reports whether a pod without a node counts as demand. The answer is the same for all
-// pods of its kind.
+// isServed reports whether a pod without a node counts as demand. All pods of one kind in a queue
+// and group have the same answer.
 func (b *Ledger) isServed(c *charge) bool {
 	if c.placed {
 		return false
@@ -257,12 +262,15 @@ func (b *Ledger) isServed(c *charge) bool {
 	return d != nil && d.counted == d.pods
 }
 
-// mostKinds bounds the number of entries in Ledger.slots.
+// mostKinds is the maximum number of entries in Ledger.slots.
 const mostKinds = 4096
 
 // servable returns how many of the given pending pods can ever run. For members of a group, this is
-// the number that fit on empty nodes at the same time. The result is 0 if no pod fits on any node,
-// if a limit is too low for one pod, or if the queue was deleted.
+// the number of pods that fit on empty nodes at the same time. The result is 0 in these cases:
+//
+//   - No pod fits on any node.
+//   - A limit is too low for one pod.
+//   - The queue was deleted.
 func (b *Ledger) servable(d *pendingPods) int64 {
 	if b.keptAbove(d.queue) != "" {
 		// No work starts in a deleted queue.
@@ -284,26 +292,27 @@ func (b *Ledger) servable(d *pendingPods) int64 {
 		return 0
 	}
 	if d.group == (types.NamespacedName{}) {
-		// Pods without a group need not run at the same time.
+		// Pods without a group can run one after the other.
 		return d.pods
 	}
 	return min(d.pods, slots)
 }
 
-// sharedRoom bounds the number of pods, of several kinds together, that fit on empty nodes at the
-// same time.
+// sharedRoom is an upper bound for the number of pods of several kinds that fit on empty nodes at
+// the same time.
 type sharedRoom struct {
-	// slots is the number of pods that fit if each has the smallest request of any kind. total is
-	// the sum of the resources of all nodes that some kind may use.
+	// slots is the number of pods that fit if each has the smallest request of any of the kinds.
 	slots int64
+	// total is the sum of the resources of all nodes that any of the kinds may use.
 	total Amounts
 }
 
-// mostOnNode is the most pods on one node that a sharedRoom counts. No group has that many.
+// mostOnNode is the maximum number of pods on one node that a sharedRoom counts. No group has more
+// members.
 const mostOnNode = 1 << 20
 
 // mayHoldTogether reports whether the members that a group needs may fit on empty nodes at the same
-// time. It checks members of several kinds, which share the nodes; servable has checked each kind.
+// time, if they are of several kinds. servable has already checked each kind alone.
 func (b *Ledger) mayHoldTogether(m *pendingGroup, served map[*pendingPods]int64) bool {
 	if len(served) < 2 {
 		return true
@@ -320,7 +329,7 @@ func (b *Ledger) mayHoldTogether(m *pendingGroup, served map[*pendingPods]int64)
 	return true
 }
 
-// roomOf returns the room for several kinds of pending pods.
+// roomOf returns the sharedRoom for several kinds of pending pods.
 func (b *Ledger) roomOf(pending []*pendingPods) sharedRoom {
 	slices.SortFunc(pending, func(x, y *pendingPods) int { return strings.Compare(x.kind, y.kind) })
 	key, least := strings.Builder{}, maps.Clone(pending[0].request)
@@ -357,7 +366,7 @@ type nodeKind struct {
 	nodes       []*nodeEntry
 }
 
-// matching counts the nodes that a pod with the terms may run on.
+// matching returns the number of these nodes that a pod with the terms may run on.
 func (k *nodeKind) matching(t *terms) (nodes int64) {
 	if !k.tolerated(t) {
 		return 0
@@ -373,7 +382,7 @@ func (k *nodeKind) matching(t *terms) (nodes int64) {
 	return nodes
 }
 
-// matchingAny counts the nodes that any of some pending pods may run on.
+// matchingAny returns the number of these nodes that at least one of the pending pods may run on.
 func (k *nodeKind) matchingAny(pending []*pendingPods) (nodes int64) {
 	able := slices.DeleteFunc(slices.Clone(pending), func(d *pendingPods) bool { return !k.tolerated(d.terms) })
 	if slices.ContainsFunc(able, func(d *pendingPods) bool { return d.terms.anywhere }) {
@@ -387,24 +396,24 @@ func (k *nodeKind) matchingAny(pending []*pendingPods) (nodes int64) {
 	return nodes
 }
 
-// tolerated reports whether a pod with the terms tolerates the taints of the nodes.
+// tolerated reports whether a pod with the terms tolerates the taints of these nodes.
 func (k *nodeKind) tolerated(t *terms) bool {
 	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), k.taints, t.tolerations, keepsOff, true)
 	return !untolerated
 }
 
-// matches reports whether a pod with the terms may run on a node, regardless of taints. As in the
-// scheduler, terms that cannot be parsed match no node.
+// matches reports whether a node satisfies the node affinity of the terms. It ignores taints. As in
+// the scheduler, terms that cannot be parsed match no node.
 func (t *terms) matches(node *corev1.Node) bool {
 	match, err := t.affinity.Match(node)
 	return err == nil && match
 }
 
-// keepsOff reports whether a taint keeps pods without a toleration from being placed on a node.
+// keepsOff reports whether a taint prevents the placement of pods that do not tolerate it.
 func keepsOff(taint *corev1.Taint) bool { return taint.Effect != corev1.TaintEffectPreferNoSchedule }
 
 // holds returns the number of pods with a request that fit on an empty node. It ignores resources
-// that no node lists, because pods may get these from another source, such as a device class.
+// that no node lists: pods may get these in another way, for example from a device class.
 func (b *Ledger) holds(allocatable, request Amounts) int64 {
 	most := mostRequested
 	for name, v := range request {
@@ -415,8 +424,8 @@ func (b *Ledger) holds(allocatable, request Amounts) int64 {
 	return most
 }
 
-// exceeds reports whether even the smallest of the given pods, need of them, exceed a limit of the
-// queue or an ancestor.
+// exceeds reports whether the need pods with the smallest requests exceed a limit of their queue or
+// of an ancestor.
 func (b *Ledger) exceeds(pods map[*pendingPods]int64, need int64) bool {
 	checked := make(map[string]bool)
 	for d := range pods {
@@ -435,8 +444,7 @@ func (b *Ledger) exceeds(pods map[*pendingPods]int64, need int64) bool {
 	return false
 }
 
-// leastOf selects the need pods with the smallest requests of a resource, and returns the sum of
-// these requests.
+// leastOf returns the sum of the smallest requests of a resource, over need of the pods.
 func leastOf(pods map[*pendingPods]int64, name corev1.ResourceName, need int64) int64 {
 	pending := slices.SortedFunc(maps.Keys(pods), func(x, y *pendingPods) int { return cmp.Compare(x.request[name], y.request[name]) })
 	sum := int64(0)

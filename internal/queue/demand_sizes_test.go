@@ -7,8 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestDeadGangOfTwoSizes has a gang that can never run: it needs members with 8, 8 and 7 GPUs, and the
-// cluster has two nodes of 8. It is no demand, like a gang of three members with 8 GPUs.
+// TestDeadGangOfTwoSizes checks a gang that can never run: it needs members with 8, 8 and 7 GPUs,
+// and the cluster has two nodes of 8. It must not count as demand, like a gang of three members
+// with 8 GPUs.
 func TestDeadGangOfTwoSizes(t *testing.T) {
 	b, group := NewLedger(), types.NamespacedName{Namespace: "ns", Name: "g"}
 	for _, queue := range []string{"a", "b", "c"} {
@@ -21,7 +22,7 @@ func TestDeadGangOfTwoSizes(t *testing.T) {
 		b.ChargeMember(pod(fmt.Sprint("g", i), v, ""), "a", Membership{Group: group})
 	}
 	b.SetGroupState(group, GroupState{Need: 3})
-	// b runs on all 16 GPUs. c waits with a gang of 8.
+	// Queue b runs on all 16 GPUs. In queue c, a gang of 8 waits.
 	for i := range 16 {
 		b.Charge(pod(fmt.Sprint("b", i), 1, []string{"n", "m"}[i%2]), "b")
 	}

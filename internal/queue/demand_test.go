@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestDemand checks the share of queue a, which depends on its demand. Queues a and b have one
-// parent and demand two nodes with 8 GPUs. Queue b demands all of them, in pods of one GPU.
+// TestDemand checks the fair share of queue a, which depends on its demand. Queues a and b have one
+// parent. There are two nodes with 8 GPUs, and queue b demands all of them in pods of one GPU.
 func TestDemand(t *testing.T) {
 	group := types.NamespacedName{Namespace: "ns", Name: "g"}
 	gangOf := func(b *Ledger, now GroupState, requests ...int64) {
@@ -129,7 +129,8 @@ func TestDemand(t *testing.T) {
 			for i := range 16 {
 				b.Charge(pod(fmt.Sprintf("b%d", i), 1, ""), "b")
 			}
-			// With equal weights, a would get 8 of 16, or of 32 with a large node.
+			// The weights are equal. So with enough demand, a gets 8 of 16 GPUs, or 16 of 32 with a
+			// large node.
 			tc.asks(b)
 			s := b.Snapshot(gpus)
 			if got := values(s, s.Shares)["a"]; got != tc.want {
@@ -148,14 +149,14 @@ func tainted(n *corev1.Node) {
 	n.Spec.Taints = []corev1.Taint{{Key: "kept", Effect: corev1.TaintEffectNoSchedule}}
 }
 
-// tolerating adds a toleration for the taint of tainted nodes.
+// tolerating adds a toleration for the taint of the tests' tainted nodes to a pod.
 func tolerating(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.Tolerations = []corev1.Toleration{{Key: "kept", Operator: corev1.TolerationOpExists}}
 	return pod
 }
 
 // TestDemandIsTheSameAnyWay checks that the ledger depends only on the last state of each object,
-// and not on the changes before.
+// not on earlier changes.
 func TestDemandIsTheSameAnyWay(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	queues := []string{"a", "b"}

@@ -1,10 +1,9 @@
-// Package queue keeps the quota ledger: the queues, the usage and demand of their work, and their
-// entitlements. The scheduler and its controllers share one [Ledger], which informers keep up to
-// date.
+// Package queue keeps the quota ledger: the Queues, the usage and demand of their work, and their
+// fair shares. The scheduler and its controllers share one [Ledger]. Informers keep it up to date.
 //
-// Package internal/core/fairshare computes fair shares and turns from the ledger, and internal/core
-// decides which units may be evicted. This package converts Kubernetes objects to the plain values
-// that they need.
+// This package converts Kubernetes objects to plain values. From these, package
+// internal/core/fairshare computes fair shares and the order of admission. Package internal/core
+// decides which units may be evicted.
 //
-// Without any Queue, the Ledger only records nodes. Most calls then return after one atomic load.
+// If no Queue exists, the Ledger records only nodes, and most calls return after one atomic load.
 package queue

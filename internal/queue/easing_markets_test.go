@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestEasedInOneZone has a backlog of queue c that moves from zone s to zone l between two snapshots,
-// for example because a Job is created again with another node selector. Queue a then has a larger
-// share of zone s and a smaller one of zone l, and their sum stays the same. Work of a that waits for
-// zone s may reclaim now, so reclaim must count as easier: no other event retries that work.
+// TestEasedInOneZone checks a change of demand between two snapshots: the waiting work of queue c
+// moves from zone s to zone l. Queue a then has a larger share of zone s and a smaller share of
+// zone l, with the same sum. Work of a that waits for zone s may now reclaim. So reclaim must count
+// as easier, because no other event retries that work.
 func TestEasedInOneZone(t *testing.T) {
 	b := NewLedger()
 	for _, queue := range []string{"a", "b", "c"} {

@@ -9,10 +9,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// KeepQueue handles the deletion of a Queue, which may be a mistake. If work on nodes counts for
-// the queue or a queue below it, the ledger keeps the queue until the given time. Its running work
-// keeps its place, its quota and its min-runtimes. Its waiting work is blocked and has no demand.
-// KeepQueue reports whether the ledger keeps the queue. If it does not, the caller must call
+// KeepQueue handles the deletion of a Queue, which may be a mistake. If running work counts for the
+// queue or a queue below it, the ledger keeps the queue until the given time. Running work then
+// keeps its place, its quota and its min-runtimes. Waiting work is blocked and has no demand.
+//
+// KeepQueue reports whether the ledger keeps the queue. If not, the caller must call
+// [Ledger.DeleteQueue]. [Ledger.DropExpired] removes the queue later, and [Ledger.SetQueue] makes
+// it a normal queue again.
 // [Ledger.DeleteQueue]. Call [Ledger.DropExpired] regularly. [Ledger.SetQueue] ends this state.
 func (b *Ledger) KeepQueue(name string, until time.Time) bool {
 	b.mu.Lock()
@@ -25,8 +28,9 @@ func (b *Ledger) KeepQueue(name string, until time.Time) bool {
 	return true
 }
 
-// DropExpired removes the deleted queues whose time is over, or whose running work has ended. It
-// returns their names, sorted. confining has the meaning of the result of [Ledger.DeleteQueue].
+// DropExpired removes the deleted queues whose time has passed or whose running work has ended.
+// Call it regularly. It returns their names, sorted. confining reports whether access to other
+// queues may have changed, as in [Ledger.DeleteQueue].
 func (b *Ledger) DropExpired(now time.Time) (dropped []string, confining bool) {
 	if !b.Used() {
 		return nil, false
@@ -45,7 +49,8 @@ func (b *Ledger) DropExpired(now time.Time) (dropped []string, confining bool) {
 	return dropped, confining
 }
 
-// KeptPods counts the pods on nodes that count for a deleted queue, or for a queue below one.
+// KeptPods returns the number of pods on nodes that count for a deleted queue, or for a queue below
+// one.
 func (b *Ledger) KeptPods() (pods int) {
 	if !b.Used() {
 		return 0
@@ -63,8 +68,8 @@ func (b *Ledger) KeptPods() (pods int) {
 	return pods
 }
 
-// runs reports whether work on nodes counts for a queue or for one below it. The caller holds the
-// lock.
+// runs reports whether pods on nodes count for a queue or for a queue below it. The caller holds
+// the lock.
 func (b *Ledger) runs(queue string) bool {
 	for name, a := range b.accounts {
 		if a.placed > 0 && slices.Contains(b.path(name), queue) {
@@ -88,8 +93,8 @@ func (b *Ledger) keptAbove(queue string) string {
 	return ""
 }
 
-// checkKept is like check, for a deleted queue that is kept, or for a queue below one. The caller
-// holds the lock.
+// checkKept does the work of check for a queue that was deleted, or whose ancestor was deleted. It
+// returns zero for other queues. The caller holds the lock.
 func (b *Ledger) checkKept(queue string) gang.Verdict {
 	switch deleted := b.keptAbove(queue); deleted {
 	case "":
@@ -111,7 +116,7 @@ func (b *Ledger) effectOf(queue string) string {
 	return "the members that run go on, and count for no queue"
 }
 
-// deletedAbove returns the deleted queue above a queue of the tree; "" for none.
+// deletedAbove returns the closest deleted ancestor of a queue in the tree; "" for none.
 func (s *Snapshot) deletedAbove(i int32) string {
 	for p := s.Tree.Parent(i); p >= 0; p = s.Tree.Parent(p) {
 		if name := s.Tree.Queue(p).Name; s.kept[name] {

@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestKeepQueue checks a deleted queue with running work. The work counts for the queue as before,
-// and no other work starts in the queue.
+// TestKeepQueue checks a deleted queue with running work. The running work still counts for the
+// queue, and no other work starts in the queue.
 func TestKeepQueue(t *testing.T) {
 	t.Parallel()
 	until := time.Unix(1000, 0)
@@ -59,8 +59,7 @@ func TestKeepQueue(t *testing.T) {
 	}
 }
 
-// TestKeepQueueUntilItReturns checks that a queue that is created again is a usual one, and does
-// not expire.
+// TestKeepQueueUntilItReturns checks that a queue that is created again does not expire.
 func TestKeepQueueUntilItReturns(t *testing.T) {
 	t.Parallel()
 	b := boardOf(queueUnder("a", ""))
@@ -76,7 +75,8 @@ func TestKeepQueueUntilItReturns(t *testing.T) {
 	}
 }
 
-// TestKeepQueueUntilItsWorkEnds checks that a deleted queue is gone once its running work is.
+// TestKeepQueueUntilItsWorkEnds checks that a deleted queue is removed when its running work has
+// ended.
 func TestKeepQueueUntilItsWorkEnds(t *testing.T) {
 	t.Parallel()
 	b := boardOf(queueUnder("org", ""), queueUnder("a", "org"))
@@ -94,8 +94,8 @@ func TestKeepQueueUntilItsWorkEnds(t *testing.T) {
 	}
 }
 
-// TestKeepQueueIsForRunningWork checks which deleted queues are kept: queues with running work, and
-// the queues above them.
+// TestKeepQueueIsForRunningWork checks that only queues with running work, and their ancestors, are
+// kept after their deletion.
 func TestKeepQueueIsForRunningWork(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -120,8 +120,8 @@ func TestKeepQueueIsForRunningWork(t *testing.T) {
 	}
 }
 
-// TestKeepParent checks the queue below a deleted one: its running work keeps its place, and its
-// status reports the missing parent.
+// TestKeepParent checks a queue whose parent was deleted. The running work of the queue keeps its
+// place, and the status of the queue reports the missing parent.
 func TestKeepParent(t *testing.T) {
 	t.Parallel()
 	below := queueUnder("a", "org", quota(4))

@@ -12,23 +12,26 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// layout divides the nodes into pools, by the classes of pods that can use them. Shares are
-// computed for each pool; see [fairshare.Tree.Markets]. Without a layout, all nodes are one pool.
+// layout divides the nodes into pools. Nodes are in the same pool if the same classes of pods can
+// run on them. Fair shares are computed for each pool; see [fairshare.Tree.Markets]. Without a
+// layout, all nodes are one pool.
 type layout struct {
-	// kinds maps each kind of pods to its class. It only grows, and known is its number of entries.
-	// If there are too many classes, the kind of a running pod has noClass. signatures maps each
-	// combination of terms and matching sizes to its class.
-	kinds      *sync.Map
-	known      int
+	// kinds maps each kind of pods ([KindOf]) to the index of its class. It only grows. If there
+	// are too many classes, the kinds of running pods map to noClass.
+	kinds *sync.Map
+	// known is the number of entries in kinds.
+	known int
+	// signatures maps combinations of terms and matching sizes to the index of their class.
 	signatures map[string]int
 	classes    []*podClass
-	// sizes are the distinct allocatable resources of nodes. A pod's class depends on the sizes
-	// that it fits on.
+	// sizes are the distinct allocatable resources of the nodes. The class of a pod depends on the
+	// sizes that it fits on.
 	sizes []Amounts
 	pools []*nodePool
-	// poolOf maps the name of each node to its pool. reaches has a set of pools, as bits, for each
-	// class. Neither changes.
-	poolOf  map[string]int
+	// poolOf maps node names to pools. It does not change.
+	poolOf map[string]int
+	// reaches has, for each class, the set of pools that the class can use, as bits. It does not
+	// change.
 	reaches []uint64
 }
 
@@ -36,24 +39,24 @@ type layout struct {
 type podClass struct {
 	terms *terms
 	fits  []bool
-	// running and waiting are the requests of the class, by queue.
+	// running and waiting are the sums of the requests of the class, by queue.
 	running, waiting map[string]Amounts
 }
 
-// nodePool is a set of nodes that the same classes can reach.
+// nodePool is a set of nodes that the same classes can use.
 type nodePool struct {
-	// capacity is the sum of the nodes' counted amounts minus their amounts beyond. staying is the
-	// usage by pods that are not terminating, by queue.
+	// capacity is the sum of counted minus beyond over the nodes of the pool; see [nodeEntry].
 	capacity Amounts
-	staying  map[string]Amounts
+	// staying is the usage by pods that do not terminate, by queue.
+	staying map[string]Amounts
 }
 
-// mostClasses and mostLaidKinds are the largest numbers of classes and kinds of pods in a layout.
-// If waiting pods need more classes, or all pods more kinds, all nodes count as one pool.
+// mostClasses and mostLaidKinds are the maximum numbers of classes and of kinds in a layout. If
+// waiting pods need more classes, or all pods have more kinds, all nodes count as one pool.
 const mostClasses, mostLaidKinds = 64, 4096
 
-// mostLaid is the largest product of classes and nodes in a layout. Beyond it, all nodes count as
-// one pool.
+// mostLaid is the maximum product of classes and nodes in a layout. If the product is larger, all
+// nodes count as one pool.
 const mostLaid = 1 << 19
 
 // KindOf returns the kind of a pod. Pods with equal requirements on a node have the same kind.
@@ -62,7 +65,7 @@ func KindOf(pod *corev1.Pod) string { return kindOf(RequestOf(pod)) + termsOf(po
 // relay records that the layout is outdated.
 func (b *Ledger) relay() { b.layout, b.laid = nil, false }
 
-// lay computes the layout if it is outdated.
+// lay computes the layout again if it is outdated.
 func (b *Ledger) lay() {
 	if b.laid {
 		return
@@ -96,17 +99,17 @@ func (b *Ledger) lay() {
 	}
 }
 
-// layFewer records that pending pods of a kind are gone. If the layout failed because of too many
-// classes, it is computed again once a quarter of the kinds is gone. So a large number of kinds
-// causes few attempts.
+// layFewer is called when pending pods of a kind are gone. If the last layout failed because of too
+// many classes, another attempt follows after a quarter of the kinds is gone. This limits the
+// number of attempts.
 func (b *Ledger) layFewer() {
 	if b.laid && b.layout == nil && b.crowded && len(b.pending) <= b.laidKinds*3/4 {
 		b.relay()
 	}
 }
 
-// layRunning and layWaiting update the layout after a change of running or waiting pods. If the
-// class of a pod is unknown, the layout becomes outdated.
+// layRunning updates the layout after a change of a running pod. If the class of the pod is
+// unknown, the layout becomes outdated.
 func (b *Ledger) layRunning(c *charge, sign int64) {
 	if b.knowsClass(c.queue, c.kind, c.request, c.terms, false) {
 		b.layout.runs(c, sign)
@@ -119,8 +122,8 @@ func (b *Ledger) layWaiting(d *pendingPods, more int64) {
 	}
 }
 
-// knowsClass reports whether the layout has the class of the given pods. A layout without their
-// class becomes outdated.
+// knowsClass reports whether the layout has the class of the given pods. If it does not, the layout
+// becomes outdated.
 func (b *Ledger) knowsClass(queue, kind string, request Amounts, t *terms, waits bool) bool {
 	if b.layout == nil || queue == "" {
 		return false
@@ -133,8 +136,8 @@ func (b *Ledger) knowsClass(queue, kind string, request Amounts, t *terms, waits
 	return false
 }
 
-// newLayout returns a new layout; nil if there are too many classes, nodes or pools. crowded is
-// true if there is no layout now, but there might be one without some of the pending pods.
+// newLayout returns a new layout, or nil if there are too many classes, nodes or pools. crowded is
+// true if a layout may become possible when some pending pods are gone.
 func (b *Ledger) newLayout() (out *layout, crowded bool) {
 	l := &layout{kinds: new(sync.Map), signatures: make(map[string]int), poolOf: make(map[string]int)}
 	sizes := make(map[string]Amounts)
@@ -168,7 +171,8 @@ func (b *Ledger) newLayout() (out *layout, crowded bool) {
 	return l, false
 }
 
-// hasPendingOnly reports whether any class has no running pods, by the running pods of each kind.
+// hasPendingOnly reports whether any class has only pending pods. running has a running pod of each
+// kind.
 func (l *layout) hasPendingOnly(running map[string]charge) bool {
 	classes := make(map[int]bool)
 	for kind := range running {
@@ -179,8 +183,8 @@ func (l *layout) hasPendingOnly(running map[string]charge) bool {
 	return len(classes) < len(l.classes)
 }
 
-// classify finds the class of a kind of pods, or adds one. It returns false if there are too many
-// kinds, or if waiting pods need more classes than allowed.
+// classify finds or adds the class of a kind of pods. It returns false if there are too many kinds,
+// or if waiting pods need too many classes.
 func (b *Ledger) classify(l *layout, kind string, request Amounts, t *terms, waits bool) bool {
 	if class, known := l.kinds.Load(kind); known {
 		return !waits || class != noClass
@@ -213,8 +217,8 @@ func (b *Ledger) classify(l *layout, kind string, request Amounts, t *terms, wai
 	return true
 }
 
-// divide groups nodes into pools: nodes that can be used by the same classes. It returns false if
-// there are too many pools.
+// divide groups the nodes into pools. Nodes that the same classes can use are in one pool. It
+// returns false if there are too many pools.
 func (b *Ledger) divide(l *layout) bool {
 	sizes := make(map[string]int, len(l.sizes))
 	for i, size := range l.sizes {
@@ -235,8 +239,8 @@ func (b *Ledger) divide(l *layout) bool {
 	for reached, names := range by {
 		first[reached] = slices.Min(names)
 	}
-	// Number the pools by name, so that the same pools have the same numbers in each layout; see
-	// [layout.hasPoolsOf].
+	// Number the pools in the order of their names. So the same pools have the same numbers in each
+	// layout; see [layout.hasPoolsOf].
 	for i, reached := range slices.SortedFunc(maps.Keys(by), func(x, y uint64) int { return strings.Compare(first[x], first[y]) }) {
 		l.pools = append(l.pools, &nodePool{capacity: make(Amounts), staying: make(map[string]Amounts)})
 		for _, name := range by[reached] {
@@ -251,13 +255,13 @@ func (b *Ledger) divide(l *layout) bool {
 	return true
 }
 
-// hasPoolsOf reports whether two layouts divide the same nodes into the same pools.
+// hasPoolsOf reports whether two layouts divide the nodes into the same pools.
 func (l *layout) hasPoolsOf(other *layout) bool {
 	return l == other || maps.Equal(l.poolOf, other.poolOf)
 }
 
-// reachedBy returns a bit for each class that can run on a node. On a closed node only running pods
-// count, so taints do not matter there.
+// reachedBy returns a bit for each class that can run on a node. It ignores the taints of a closed
+// node, because only running pods count there.
 func (l *layout) reachedBy(g *nodeEntry, size int) (out uint64) {
 	kind := nodeKind{taints: g.node.Spec.Taints}
 	for i, class := range l.classes {
@@ -268,11 +272,11 @@ func (l *layout) reachedBy(g *nodeEntry, size int) (out uint64) {
 	return out
 }
 
-// noClass replaces the class of running pods beyond mostClasses. Such pods count only where they
-// run.
+// noClass is the class of running pods if there are already mostClasses classes. Such pods count
+// only on the nodes that they run on.
 const noClass = -1
 
-// classOf returns the class of a kind of pods; noClass if the layout does not know the kind.
+// classOf returns the class of a kind of pods; noClass if the layout does not have the kind.
 func (l *layout) classOf(kind string) int {
 	known, _ := l.kinds.Load(kind)
 	if class, ok := known.(int); ok {
@@ -281,7 +285,7 @@ func (l *layout) classOf(kind string) int {
 	return noClass
 }
 
-// runs adds a running pod, multiplied by sign, to its class. waits adds a number of waiting pods.
+// runs adds the request of a running pod to its class, or subtracts it if sign is -1.
 func (l *layout) runs(c *charge, sign int64) {
 	if class := l.classOf(c.kind); class >= 0 {
 		addOf(l.classes[class].running, c.queue, c.request, sign)
@@ -294,18 +298,19 @@ func (l *layout) waits(d *pendingPods, pods int64) {
 	}
 }
 
-// count adds a node's contribution to the capacity, multiplied by sign.
+// count adds the capacity that comes from a node, or subtracts it if sign is -1.
 func (p *nodePool) count(g *nodeEntry, sign int64) {
 	p.capacity.add(g.counted, sign)
 	p.capacity.add(g.beyond, -sign)
 }
 
-// stay adds usage of pods that are not terminating, multiplied by sign.
+// stay adds usage of pods that do not terminate, or subtracts it if sign is -1.
 func (p *nodePool) stay(queue string, amounts Amounts, sign int64) {
 	addOf(p.staying, queue, amounts, sign)
 }
 
-// addOf adds amounts, multiplied by sign, to the sum of a queue. It removes an empty sum.
+// addOf adds amounts to the sum of a queue, or subtracts them if sign is -1. It deletes a sum that
+// is empty.
 func addOf(sums map[string]Amounts, queue string, amounts Amounts, sign int64) {
 	own := sums[queue]
 	if own == nil {
@@ -317,14 +322,14 @@ func addOf(sums map[string]Amounts, queue string, amounts Amounts, sign int64) {
 	}
 }
 
-// markets has the markets of a Snapshot: parts of the nodes with shares of their own. Its layout
-// maps pods and nodes to them.
+// markets divides the nodes of a Snapshot into markets: sets of pools with separate fair shares.
+// layout maps pods and nodes to pools.
 type markets struct {
 	*fairshare.Divided
 	layout *layout
 }
 
-// marketsOf divides the capacity into markets; nil if there is only one market.
+// marketsOf divides the capacity into markets. It returns nil if there is only one market.
 func (b *Ledger) marketsOf(s *Snapshot) *markets {
 	b.lay()
 	l := b.layout
@@ -378,20 +383,21 @@ func (b *Ledger) marketsOf(s *Snapshot) *markets {
 	return &markets{Divided: s.Tree.Divide(f, b.carried(s.Names)), layout: l}
 }
 
-// Place is, for each resource, the set of nodes that some work competes for.
+// Place describes the nodes that some work competes for, for each resource.
 type Place struct {
 	*fairshare.Place
 	poolOf map[string]int
 }
 
-// Has reports whether a node is part of the place for a resource.
+// Has reports whether a node is in the Place for a resource. resource is an index of
+// [Snapshot.Names].
 func (p *Place) Has(node string, resource int) bool {
 	pool, ok := p.poolOf[node]
 	return ok && p.Place.Has(pool, resource)
 }
 
 // PlaceOf returns the nodes that pods of the given kinds compete for. It returns nil if these are
-// all nodes, or if the class of any kind is unknown.
+// all nodes, or if the class of any kind is not known.
 func (s *Snapshot) PlaceOf(kinds ...string) *Place {
 	m := s.markets
 	if m == nil || len(kinds) == 0 {

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestLayoutReturnsAfterManyClasses has more than mostClasses different sets of pending pods for a
-// moment. Meanwhile, all nodes are one pool. Once these pods are gone, the shares must be those of a
-// ledger that has never seen them.
+// TestLayoutReturnsAfterManyClasses creates more than mostClasses different kinds of pending pods
+// and removes them. While they exist, all nodes are one pool. Afterwards, the shares must be the
+// same as in a ledger that never had these pods.
 func TestLayoutReturnsAfterManyClasses(t *testing.T) {
 	share := func(crowd bool) (int64, bool) {
 		b := NewLedger()
@@ -22,7 +22,7 @@ func TestLayoutReturnsAfterManyClasses(t *testing.T) {
 			large.Labels[fmt.Sprint("l", i)] = "here"
 		}
 		b.SetNode(large)
-		// a runs in zone s on four GPUs, b and c want the GPUs of zone s too.
+		// Queue a runs on four GPUs of zone s. Pods of b and c wait for GPUs of zone s.
 		for i := range 4 {
 			b.Charge(inZone("s", pod(fmt.Sprint("a", i), 1, "s")), "a")
 			b.Charge(inZone("s", pod(fmt.Sprint("b", i), 1, "")), "b")

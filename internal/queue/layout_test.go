@@ -24,19 +24,20 @@ func zoned(name, zone string, gpus int64, change ...func(*corev1.Node)) *corev1.
 	return n
 }
 
-// shareOf returns a queue's entitlement where pods like one compete, including its usage elsewhere.
+// shareOf returns the entitlement of a queue on the nodes that the pod can use, plus its usage on
+// other nodes.
 func shareOf(s *Snapshot, queue string, pod *corev1.Pod) int64 {
 	i, _ := s.Tree.Find(queue)
 	return s.entitled(KindOf(pod))[i][0]
 }
 
-// TestSharesOfWhatCanBeReached checks three equal queues that share the six GPUs of the zone s.
-// Each has four pods for that zone. Two of the queues run four and two pods. The pods cannot use
-// the eight GPUs of other nodes.
+// TestSharesOfWhatCanBeReached checks three equal queues that share the six GPUs of zone s. Each
+// queue has four pods for that zone. The first two queues run four and two of their pods. The pods
+// cannot use the eight GPUs outside of the zone.
 func TestSharesOfWhatCanBeReached(t *testing.T) {
 	small := func(name, node string) *corev1.Pod { return inZone("s", pod(name, 1, node)) }
 	for name, tc := range map[string]struct {
-		// beside adds the other nodes and the work for them.
+		// beside adds nodes outside of the zone, and work for them.
 		beside func(b *Ledger)
 		want   int64
 	}{
@@ -118,7 +119,7 @@ func TestSharesOfWhatCanBeReached(t *testing.T) {
 // total.
 func TestQuotaInSeveralPlaces(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// elsewhere is the usage of the queue with the quota, in GPUs of the other zone.
+		// elsewhere is the number of GPUs that the queue with the quota uses in the other zone.
 		elsewhere int
 		want      int64
 	}{
@@ -149,9 +150,8 @@ func TestQuotaInSeveralPlaces(t *testing.T) {
 	}
 }
 
-// TestLayoutIsKeptLevel changes nodes, pods and queues at random. It checks that a layout that was
-// updated step by step equals a new one. It also checks that the shares of a market
-// do not exceed its capacity.
+// TestLayoutIsKeptLevel changes nodes, pods and queues at random. A layout that was updated step by
+// step must equal a new layout. The shares of a market must not exceed its capacity.
 func TestLayoutIsKeptLevel(t *testing.T) {
 	divided := 0
 	rapid.Check(t, func(rt *rapid.T) {

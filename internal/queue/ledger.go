@@ -15,82 +15,85 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Ledger is the quota ledger of all queues. It is safe for concurrent use. Calls block only on its
-// lock.
+// Ledger is the quota ledger of all Queues. It is safe for concurrent use. Calls wait for nothing
+// but its lock.
 type Ledger struct {
 	// used is true while a Queue exists.
 	used atomic.Bool
 
 	mu     sync.Mutex
 	queues map[string]*v1alpha1.Queue
-	// inner has the names of queues with queues below them. deleted has the names of all deleted
-	// queues.
+	// inner has the names of queues that have queues below them. deleted has the names of all
+	// deleted queues.
 	inner, deleted map[string]bool
-	// kept has the deleted queues that the ledger keeps because their work still runs, each with
-	// the end of that time.
+	// kept maps deleted queues that the ledger keeps for their running work to the time when they
+	// expire.
 	kept map[string]time.Time
 	pods map[types.UID]charge
-	// misnamed has the pods that name a queue that cannot hold work. These pods count for their
+	// misnamed has the running pods that name a queue that cannot hold work. They count for their
 	// previous queue.
 	misnamed sets.Set[types.UID]
 	// going has the pods on nodes that are terminating and not overdue.
 	going map[types.UID]bool
 	nodes map[string]*nodeEntry
-	// overfull has the nodes where staying pods use more than the node adds to the capacity.
+	// overfull has the nodes where pods that do not terminate use more than the capacity that comes
+	// from the node.
 	overfull map[string]*nodeEntry
-	// accounts has the usage of each queue, by the name that the work uses. The queue may not
+	// accounts maps the queue names that work uses to usage and demand. A named queue may not
 	// exist.
 	accounts map[string]*account
-	// pending has the pods without a node, by kind. groups has the state of their groups.
+	// pending has the pods without a node, by queue, group and kind.
 	pending map[pendingKey]*pendingPods
-	groups  map[types.NamespacedName]*pendingGroup
-	// unweighed is true from a change of nodes or limits until weighAll computes the demand of
-	// pending pods again. weighAll also sets the fields that follow. kinds has the nodes that
-	// accept pods, by allocatable resources and taints. slots has the number of pods of a kind that
-	// fit on these nodes, and rooms the room for several kinds together. listedByNodes has the
-	// resources that any node lists.
+	// groups has the state of the groups of pending pods.
+	groups map[types.NamespacedName]*pendingGroup
+	// unweighed is true after a change of nodes or limits, until weighAll computes the demand of
+	// pending pods. weighAll also sets the next fields. kinds has the nodes that accept pods,
+	// grouped by resources and taints. slots has the number of pods of a kind that fit on these
+	// nodes. rooms has the room for several kinds together. listedByNodes has the resources that
+	// any node lists.
 	unweighed     bool
 	kinds         map[string]*nodeKind
 	slots         map[string]int64
 	rooms         map[string]sharedRoom
 	listedByNodes map[corev1.ResourceName]bool
-	// limits has the limits of each queue that sets one.
+	// limits maps the queues that have a limit to that limit.
 	limits map[string]Amounts
-	// tree is the hierarchy of queues without their resources; nil until a caller needs it.
+	// tree is the hierarchy of the queues, without amounts; nil until it is needed.
 	tree   *fairshare.Tree
 	plenty plenty
-	// wholeGroups has the usage of groups that are evicted as a whole.
+	// wholeGroups has the usage of groups that are evicted as a whole or not at all.
 	wholeGroups map[wholeGroupKey]groupUse
-	// allocated has the usage of each queue and all queues below it. waiting has their demand by
-	// pods without a node.
+	// allocated maps each queue to its usage, and waiting maps it to its demand by pods without a
+	// node. Both include all queues below the queue.
 	allocated, waiting map[string]Amounts
-	// capacity is the sum of the nodes' counted resources. beyond is the unused capacity of nodes
-	// whose taints no waiting work of a queue tolerates.
+	// capacity is the sum of counted over all nodes, and beyond is the sum of beyond; see
+	// [nodeEntry].
 	capacity, beyond Amounts
-	// nodesWith has, for each resource, the sum of all resources of those nodes that list it.
+	// nodesWith maps each resource to the sum of all resources of the nodes that list this
+	// resource.
 	nodesWith map[corev1.ResourceName]Amounts
-	// tainted has the nodes with repelling taints, by their taints. tolerances counts the waiting
-	// pods by queue and tolerations. unreached is true if either has changed since reach last
-	// marked the shunned nodes.
+	// tainted groups the nodes with repelling taints by their taints. tolerances counts the waiting
+	// pods by queue and tolerations. unreached is true if one of these has changed since
+	// [Ledger.reach] marked the shunned nodes.
 	tainted    map[string]*taintedNodes
 	tolerances map[tolerance]*tolerant
 	unreached  bool
-	// layout divides the nodes into pools. It is valid while laid is true, and nil if there are too
-	// many classes, nodes or pools. crowded is true if there might be a layout without some of the
-	// pending pods. laidKinds is the highest number of kinds of pending pods since the layout
-	// failed.
+	// layout divides the nodes into pools. It is valid if laid is true, and nil if there are too
+	// many classes, nodes or pools. crowded is true if a layout may become possible when some
+	// pending pods are gone. laidKinds is the highest number of kinds of pending pods since the
+	// layout failed.
 	layout    *layout
 	laid      bool
 	crowded   bool
 	laidKinds int
-	// listed counts the changes of queues, rehomed the changes of namespace defaults, and counted
-	// the changes of all inputs of shares.
+	// listed counts the changes of queues. rehomed counts the changes of the default queues of
+	// namespaces. counted counts all changes that may affect fair shares.
 	listed, rehomed, counted uint64
 	standings                []*Snapshot
 	// resources is the last result of Resources.
 	resources knownResources
 	// namespaces and classes have the cluster's namespaces and PriorityClasses. accesses caches the
-	// access rules of queues, and accessOrder has them by index in the tree.
+	// access rules of queues by name, and accessOrder by index in the tree.
 	namespaces  map[string]tenant
 	classes     map[string]int32
 	accesses    map[string]*access
@@ -102,39 +105,39 @@ type charge struct {
 	queue, node string
 	Membership
 	request Amounts
-	// terms are the pod's requirements on a node besides room. kind identifies the terms and the
-	// request together.
+	// terms are the pod's requirements on a node, apart from its request.
 	terms *terms
-	kind  string
-	// namespace is the pod's namespace. repels has the namespaces of pods that it repels by
-	// anti-affinity.
+	// kind is the pod's kind; see [KindOf].
+	kind string
+	// namespace is the pod's namespace.
 	namespace string
-	repels    []string
-	// placed is true for a pod on a node. going is true while it is terminating and not overdue;
-	// such a pod has no demand.
+	// repels has the namespaces of pods that the pod's required anti-affinity may repel.
+	repels []string
+	// placed is true for a pod on a node. going is true if the pod is also terminating and not
+	// overdue. Such a pod is usage but no demand.
 	placed, going bool
 }
 
 // account is the usage and demand of the work in one queue.
 type account struct {
 	allocated, requested Amounts
-	// demand is the part of requested that the cluster can serve. waiting is the part of demand by
-	// pods without a node.
+	// demand is the part of requested that the cluster can serve. waiting is the part of demand
+	// that belongs to pods without a node.
 	demand, waiting Amounts
-	// staying is the part of allocated by pods that are not terminating.
+	// staying is the part of allocated that belongs to pods that do not terminate.
 	staying Amounts
-	// pods counts all pods, and placed the pods on nodes.
+	// pods is the number of pods, and placed is the number of pods on nodes.
 	pods, placed int
 	// changed is the value of Ledger.counted when the account last changed.
 	changed uint64
-	// leaf is the index of the account's leaf queue in the tree. It is valid while Ledger.listed
-	// has the value in found. It is negative if there is no such leaf.
+	// leaf is the index of the account's leaf queue in the tree, and negative if there is no such
+	// leaf. It is valid if found equals Ledger.listed.
 	leaf  int32
 	found uint64
 }
 
-// leafIn returns the index of the account's leaf in a tree, or a negative number if the tree has no
-// such leaf. Trees of the same queues have the same order, regardless of their resources.
+// leafIn returns the index of the account's leaf queue in a tree; negative if the tree does not
+// have the leaf. The result is cached: trees with the same queues have the same order.
 func (a *account) leafIn(tree *fairshare.Tree, queue string, listed uint64) int32 {
 	if a.found != listed {
 		a.leaf, a.found = -1, listed
@@ -159,13 +162,14 @@ func NewLedger() *Ledger {
 	}
 }
 
-// Used reports whether any Queue exists. Without one, callers need not charge pods.
+// Used reports whether any Queue exists. If not, callers need not charge pods.
 func (b *Ledger) Used() bool { return b.used.Load() }
 
-// SetQueue adds or updates a Queue. The caller must not change the object afterwards. If first is
-// true, this is the only Queue: the caller must charge all existing pods and then call
-// [Ledger.AllCharged]. If confining is true, access to queues may have changed. Then the caller
-// must charge all waiting pods again, and all pods that now count for another queue.
+// SetQueue adds or updates a Queue. The caller must not change the object afterwards.
+//
+// If first is true, this is the only Queue. The caller must then charge all existing pods and call
+// [Ledger.AllCharged]. If confining is true, access to queues may have changed. The caller must
+// then charge all waiting pods again, and all pods that now count for another queue.
 func (b *Ledger) SetQueue(q *v1alpha1.Queue) (first, confining bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,7 +191,7 @@ func (b *Ledger) CountsFor(uid types.UID) string {
 	return b.pods[uid].queue
 }
 
-// IsOn reports whether a pod counts as usage on a node.
+// IsOn reports whether a pod counts as usage on this node.
 func (b *Ledger) IsOn(uid types.UID, node string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -195,16 +199,15 @@ func (b *Ledger) IsOn(uid types.UID, node string) bool {
 	return ok && c.placed && c.node == node
 }
 
-// AllCharged records that the caller has charged all pods that existed when the first Queue
-// appeared.
+// AllCharged records that the caller has charged all pods after SetQueue returned first.
 func (b *Ledger) AllCharged() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.plenty.partial = false
 }
 
-// DeleteQueue removes a Queue. If it was the last one, DeleteQueue deletes all charges. It reports
-// whether access to other queues may have changed; see SetQueue.
+// DeleteQueue removes a Queue. If no Queue is left, it also removes all pods. It reports whether
+// access to other queues may have changed; see SetQueue.
 func (b *Ledger) DeleteQueue(name string) (confining bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -237,15 +240,15 @@ func (b *Ledger) deleteQueue(name string) (confining bool) {
 	return b.isConfining(before, nil) || b.misnamed.Len() > 0
 }
 
-// Listed returns the number of changes of queues and of namespace defaults. While it stays the
-// same, unchanged work names the same queue, and [Ledger.Check] has the same result.
+// Listed returns the number of changes of queues and of the default queues of namespaces. While it
+// is the same, unchanged work names the same queue, and [Ledger.Check] returns the same result.
 func (b *Ledger) Listed() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.listed + b.rehomed
 }
 
-// relisted updates all data that depend on the hierarchy of queues or on their limits.
+// relisted updates everything that depends on the hierarchy of queues or on their limits.
 func (b *Ledger) relisted() {
 	b.listed++
 	b.counted++
@@ -270,7 +273,7 @@ func (b *Ledger) relisted() {
 	}
 }
 
-// addUp adds amounts, multiplied by sign, to the sums of a queue and all its ancestors.
+// addUp adds amounts, multiplied by sign (1 or -1), to the sums of a queue and all its ancestors.
 func (b *Ledger) addUp(sums map[string]Amounts, queue string, amounts Amounts, sign int64) {
 	for _, name := range b.path(queue) {
 		if sums[name] == nil {
@@ -280,20 +283,20 @@ func (b *Ledger) addUp(sums map[string]Amounts, queue string, amounts Amounts, s
 	}
 }
 
-// Charge records that a pod without a group counts for a queue; "" for none. It forgets a finished
-// pod; see [Ledger.Forget]. It also forgets a pod without a node that is terminating or has
-// scheduling gates.
+// Charge records that a pod without a group counts for a queue; "" for none. If the pod has
+// finished, Charge removes it; see [Ledger.Forget]. Charge also removes a pod without a node that
+// is terminating or has scheduling gates.
 func (b *Ledger) Charge(pod *corev1.Pod, queue string) Change {
 	return b.ChargeMember(pod, queue, Membership{})
 }
 
-// Change describes the effect of one call on the ledger.
+// Change describes the effect of a call on the ledger.
 type Change struct {
 	// Any is true if anything has changed.
 	Any bool
-	// Moved is true if the pod counted for another queue before.
+	// Moved is true if the pod counted for another queue before the call.
 	Moved bool
-	// Eased has the queues with a limit whose usage has dropped, directly or through a queue below.
+	// Eased lists the queues with a limit whose usage, including the queues below, has dropped.
 	Eased []string
 }
 
@@ -308,7 +311,7 @@ func (c Change) Add(d Change) Change {
 	return out
 }
 
-// changeOf returns the effect of charging a known pod again. The caller holds the lock.
+// changeOf returns the effect of replacing the charge of a pod. The caller holds the lock.
 func (b *Ledger) changeOf(before, now *charge) Change {
 	change := Change{Any: true, Moved: before.queue != now.queue}
 	if change.Moved || !now.placed || !covers(now.request, before.request) {
@@ -317,8 +320,8 @@ func (b *Ledger) changeOf(before, now *charge) Change {
 	return change
 }
 
-// easedWithout returns the queues with a limit whose usage drops if a charge is removed. The caller
-// holds the lock.
+// easedWithout returns the queues with a limit whose usage drops when a charge is removed. The
+// caller holds the lock.
 func (b *Ledger) easedWithout(c *charge) []string {
 	if !c.placed {
 		return nil
@@ -380,7 +383,7 @@ func (b *Ledger) ChargeMember(pod *corev1.Pod, queue string, of Membership) Chan
 	return change
 }
 
-// equals reports whether two charges of a pod have the same effect.
+// equals reports whether two charges of the same pod have the same effect on the ledger.
 func (c *charge) equals(d *charge) bool {
 	return c.queue == d.queue && c.Membership == d.Membership && c.node == d.node && c.going == d.going &&
 		sameTerms(c.terms, d.terms) && sameAmounts(c.request, d.request)
@@ -400,7 +403,7 @@ func sameAmounts(a, b Amounts) bool {
 	return true
 }
 
-// Forget removes a pod from the ledger, and returns the effect.
+// Forget removes a pod from the ledger, and returns the effect of this.
 func (b *Ledger) Forget(uid types.UID) Change {
 	if !b.Used() {
 		return Change{}
@@ -419,16 +422,16 @@ func (b *Ledger) Forget(uid types.UID) Change {
 	return Change{Any: true, Eased: b.easedWithout(&c)}
 }
 
-// Going lists the pods on nodes that are terminating and not overdue. They count as usage until
-// they are gone.
+// Going returns the pods on nodes that are terminating and not overdue. They count as usage until
+// they no longer exist.
 func (b *Ledger) Going() []types.UID {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Collect(maps.Keys(b.going))
 }
 
-// Request returns [RequestOf] the pod, from the pod's charge if it has one. The caller must not
-// change the result.
+// Request returns the same as [RequestOf]. It uses the charge of the pod if there is one, which is
+// faster. The caller must not change the result.
 func (b *Ledger) Request(pod *corev1.Pod) Amounts {
 	b.mu.Lock()
 	c, ok := b.pods[pod.UID]
@@ -439,7 +442,7 @@ func (b *Ledger) Request(pod *corev1.Pod) Amounts {
 	return RequestOf(pod)
 }
 
-// Knows reports whether the ledger has a pod, and the pod's group may be placed.
+// Knows reports whether a pod is charged and its group, if any, is not held.
 func (b *Ledger) Knows(uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -448,7 +451,7 @@ func (b *Ledger) Knows(uid types.UID) bool {
 	return ok && (m == nil || !m.Held)
 }
 
-// book adds a charge to its account, or removes it if sign is -1.
+// book adds a charge to the account of its queue, or subtracts it if sign is -1.
 func (b *Ledger) book(c charge, sign int) {
 	b.counted++
 	b.chargeWhole(c, int64(sign))

@@ -44,7 +44,7 @@ func limit(v int64) func(*v1alpha1.QueueSpec) {
 	return func(s *v1alpha1.QueueSpec) { s.Limit = list(v) }
 }
 
-// pod returns a pod that requests GPUs, on a node or pending.
+// pod returns a pod that requests v GPUs. It is on the node, or pending if node is "".
 func pod(name string, v int64, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
@@ -54,7 +54,7 @@ func pod(name string, v int64, node string) *corev1.Pod {
 	}
 }
 
-// node returns a node that lists only GPUs.
+// node returns a node with v GPUs and no other resources.
 func node(name string, v int64, change ...func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: list(v)}}
 	for _, c := range change {
@@ -73,7 +73,7 @@ func boardOf(queues ...*v1alpha1.Queue) *Ledger {
 	return b
 }
 
-// values returns the GPUs of every queue in a list of vectors by index.
+// values returns the GPUs of each queue, from vectors by index in the tree.
 func values(s *Snapshot, of []fairshare.Amounts) map[string]int64 {
 	out := make(map[string]int64)
 	for i := range of {
@@ -103,7 +103,8 @@ func TestStanding(t *testing.T) {
 	if diff := cmp.Diff(map[string]int64{"top": 6, "a": 5, "b": 1, "c": 4}, values(s, s.Requested)); diff != "" {
 		t.Errorf("requested (-want +got):\n%s", diff)
 	}
-	// 8 GPUs, less 1 outside all queues and 1 in a queue that is no leaf.
+	// The shares divide 6 of the 8 GPUs: one pod is in no queue, and one is in a queue that is no
+	// leaf.
 	if diff := cmp.Diff(map[string]int64{"top": 3, "a": 2, "b": 1, "c": 3}, values(s, s.Shares)); diff != "" {
 		t.Errorf("shares (-want +got):\n%s", diff)
 	}
@@ -119,7 +120,8 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestBooksBalance charges pods at random, in all their states, and then forgets all of them.
+// TestBooksBalance charges pods at random, in all their states, and then removes all of them.
+// Nothing must be left in the ledger.
 func TestBooksBalance(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := boardOf(queueUnder("top", ""), queueUnder("a", "top"), queueUnder("b", ""))
@@ -241,7 +243,7 @@ func TestRoom(t *testing.T) {
 			var reserved []types.UID
 			for queue, v := range tt.placed {
 				b.Charge(pod("placed-"+queue, v, "n"), queue)
-				// The pod is placed already, so its reservation does not count again.
+				// A pod with a node is not counted again because of its reservation.
 				reserved = append(reserved, types.UID("placed-"+queue))
 			}
 			for queue, v := range tt.reserved {
@@ -304,8 +306,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusSettles checks that the status of a queue is written only once, whatever fault it
-// reports.
+// TestStatusSettles checks that a second update does not change the status of a queue, for each
+// fault that the status can report.
 func TestStatusSettles(t *testing.T) {
 	for name, c := range map[string]struct {
 		queues []*v1alpha1.Queue
@@ -323,7 +325,7 @@ func TestStatusSettles(t *testing.T) {
 			s := b.Snapshot(gpus)
 			first := c.queues[0].DeepCopy()
 			s.SetStatus(first, b.WholeGroups(s))
-			// Set the times to the past, so that any change of a condition shows.
+			// Set all transition times to the past, so that any change of a condition is visible.
 			said := false
 			for i := range first.Status.Conditions {
 				cond := &first.Status.Conditions[i]
@@ -342,8 +344,8 @@ func TestStatusSettles(t *testing.T) {
 	}
 }
 
-// TestMissingQuotas checks that a queue lacks the part of its quota that it requests but does not
-// use. A quota above the parent's counts only up to the parent's.
+// TestMissingQuotas checks the missing part of each quota: the part that pods request and do not
+// have. A quota that exceeds the parent's quota counts only up to the parent's quota.
 func TestMissingQuotas(t *testing.T) {
 	quota := func(q *v1alpha1.Queue, gpus string) *v1alpha1.Queue {
 		q.Spec.Quota = corev1.ResourceList{corev1.ResourceName(gpu): resource.MustParse(gpus)}
@@ -361,7 +363,7 @@ func TestMissingQuotas(t *testing.T) {
 			got[queue+" "+string(name)] = quantity.String()
 		}
 	}
-	// Queue a requests 3 of its 4. Queue b requests 10, and 6 of its quota count.
+	// Queue a requests 3 of its 4 GPUs. Queue b requests 10, and its quota counts as 6.
 	want := map[string]string{"top " + gpu: "5", "a " + gpu: "2", "b " + gpu: "6"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("missing (-want +got):\n%s", diff)

@@ -2,8 +2,8 @@ package queue
 
 import "github.com/reprieve-dev/reprieve/internal/gang"
 
-// MaximumOf returns the highest priority that a queue accepts; without a bound for "" and for a
-// queue without a maxPriorityClass.
+// MaximumOf returns the highest priority that a queue accepts. The result has no bound if queue is
+// "", or if the queue has no maxPriorityClass.
 func (b *Ledger) MaximumOf(queue string) gang.Maximum {
 	if queue == "" {
 		return gang.Maximum{}

@@ -6,17 +6,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// MinRuntimes are the defaults for work whose queues set no min-runtimes.
+// MinRuntimes are the default min-runtimes, for work whose queues set none.
 type MinRuntimes struct {
 	Preempt, Reclaim time.Duration
-	// FromLeaf starts the lookup of reclaimMinRuntime at the leaf. Otherwise it starts one step
-	// below the lowest common ancestor.
+	// FromLeaf is true if the lookup of reclaimMinRuntime starts at the leaf queue. If it is false,
+	// the lookup starts one step below the lowest common ancestor.
 	FromLeaf bool
 }
 
-// Protection returns the longest protection of a queue's work by min-runtimes, against preemption
-// and against reclaim by any other queue. It is counted from the start of the work. Work in no
-// queue can only be preempted.
+// Protection returns the longest time that min-runtimes protect the work of a queue, against
+// preemption or against reclaim by any other queue. The time counts from the start of the work.
+// Work in no queue cannot be reclaimed, so only preemption counts.
 func (b *Ledger) Protection(queue string, otherwise MinRuntimes) time.Duration {
 	if queue == "" || !b.Used() {
 		return otherwise.Preempt

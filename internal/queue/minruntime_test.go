@@ -64,7 +64,7 @@ func TestProtection(t *testing.T) {
 	}
 }
 
-// TestProtectionFollowsTheQueues checks that changes of queues apply at once.
+// TestProtectionFollowsTheQueues checks that a change of a queue's min-runtime applies at once.
 func TestProtectionFollowsTheQueues(t *testing.T) {
 	b := boardOf(queueUnder("leaf", "", preemptAfter(time.Minute)))
 	for _, want := range []time.Duration{time.Minute, time.Hour, 0} {

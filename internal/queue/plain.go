@@ -8,7 +8,7 @@ import (
 )
 
 // isPlain reports whether a pod can run on any node that has room and matches its terms (see
-// [terms]). Other pods and optional features of nodes make no difference to such a pod.
+// [terms]). It returns false if other pods, or optional features of nodes, may also matter.
 func isPlain(pod *corev1.Pod) bool {
 	spec := &pod.Spec
 	if a := spec.Affinity; a != nil && (a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
@@ -19,14 +19,15 @@ func isPlain(pod *corev1.Pod) bool {
 	if slices.ContainsFunc(spec.TopologySpreadConstraints, spread) || len(ConfiningVolumes(pod)) > 0 || len(spec.ResourceClaims) > 0 {
 		return false
 	}
-	// These fields need features that not every kubelet has.
+	// These fields need features that some kubelets do not have.
 	if spec.Resources != nil || spec.HostUsers != nil || spec.OS != nil && spec.OS.Name != corev1.Linux {
 		return false
 	}
 	return !slices.ContainsFunc(spec.InitContainers, isSpecial) && !slices.ContainsFunc(spec.Containers, isSpecial)
 }
 
-// isSpecial reports whether a container needs a host port, or features that not every kubelet has.
+// isSpecial reports whether a container needs a host port, or a feature that some kubelets do not
+// have.
 func isSpecial(c corev1.Container) bool {
 	optional := func(m corev1.VolumeMount) bool { return len(m.BindMountOptions) > 0 }
 	return len(c.RestartPolicyRules) > 0 || slices.ContainsFunc(c.VolumeMounts, optional) || slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort > 0 })
@@ -52,10 +53,10 @@ func requiredAntiAffinity(pod *corev1.Pod) []corev1.PodAffinityTerm {
 	return nil
 }
 
-// anyNamespace stands for the namespaces that a term selects by their labels.
+// anyNamespace stands for all namespaces, if a term selects namespaces by label.
 const anyNamespace = ""
 
-// repelledBy lists the namespaces of the pods that a pod may repel by its required anti-affinity.
+// repelledBy returns the namespaces of the pods that a pod's required anti-affinity may repel.
 func repelledBy(pod *corev1.Pod) []string {
 	terms := requiredAntiAffinity(pod)
 	if len(terms) == 0 {

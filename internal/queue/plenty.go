@@ -9,50 +9,51 @@ import (
 )
 
 // plenty records whether there is room for all waiting pods, in any order and on any node that
-// accepts them. If so, the order of admission makes no difference, and workloads get a free pass.
-// [Ledger.Judge] determines plenty. Afterwards, each change of a pod updates it, until a change
-// needs a new judgment.
+// accepts them. If so, the order of admission does not matter, and workloads are admitted without
+// turns. [Ledger.Judge] determines this. Later changes of pods update it, until a change requires
+// another call of Judge.
 type plenty struct {
 	judged bool
-	// partial is true while some existing pods are not charged yet. ended has a token after plenty
-	// has ended.
+	// partial is true while some existing pods are not charged yet.
 	partial bool
-	ended   chan struct{}
-	// spare is the number of further pods, of the kinds in the last judgment, that certainly find
-	// room.
+	// ended has a token after plenty has ended.
+	ended chan struct{}
+	// spare is the number of additional pods that certainly find room. It is valid for the kinds of
+	// pods in the last judgment.
 	spare int64
 	kinds map[waitingKind]*waitingPods
-	// waitingIn counts the waiting pods of queues by namespace. repelling counts the pods with
-	// required anti-affinity, by each namespace that they repel pods of.
+	// waitingIn maps namespaces to their number of waiting pods of queues. repelling maps
+	// namespaces to the number of pods whose required anti-affinity may repel their pods.
 	waitingIn, repelling map[string]int
 }
 
-// waitingKind is a kind of waiting pods. inQueue is true if the pods count for a queue.
+// waitingKind identifies waiting pods with the same requirements. inQueue is true if the pods count
+// for a queue.
 type waitingKind struct {
 	kind    string
 	inQueue bool
 }
 
-// mostWaitingKinds is the most kinds of waiting pods that Judge compares. With more kinds, plenty
-// is false.
+// mostWaitingKinds is the maximum number of kinds of waiting pods in a judgment. With more kinds,
+// Judge returns false.
 const mostWaitingKinds = 64
 
-// mostComparisons is the most comparisons of kinds of pods with nodes or kinds of nodes. That many
-// take a few milliseconds.
+// mostComparisons is the maximum number of comparisons of a kind of pods with a node or a kind of
+// nodes. This many comparisons take a few milliseconds.
 const mostComparisons = 1 << 16
 
 func newPlenty() plenty {
 	return plenty{waitingIn: make(map[string]int), repelling: make(map[string]int), ended: make(chan struct{}, 1)}
 }
 
-// reset removes all waiting pods. Judge must determine plenty again.
+// reset removes all facts about waiting pods. After that, only Judge can determine plenty.
 func (p *plenty) reset() {
 	p.kinds, p.partial = nil, false
 	clear(p.waitingIn)
 	clear(p.repelling)
 }
 
-// end records that there may not be room for all waiting pods any more.
+// end records that there may no longer be room for all waiting pods.
 func (p *plenty) end() {
 	if !p.judged {
 		return
@@ -64,9 +65,9 @@ func (p *plenty) end() {
 	}
 }
 
-// Plenty reports whether the queue and the cluster have room for all waiting work of a queue, in
-// any order. If this is not certain, it returns false. It ignores pods that no node or limit could
-// ever serve; see [Ledger.Servable].
+// Plenty reports whether the cluster and the limits of a queue certainly have room for all waiting
+// work of the queue, in any order. It ignores pods that no node or limit can ever serve; see
+// [Ledger.Servable].
 func (b *Ledger) Plenty(queue string) bool {
 	if !b.Used() {
 		return false
@@ -86,8 +87,8 @@ func (b *Ledger) Plenty(queue string) bool {
 	return true
 }
 
-// Servable reports whether a waiting pod is charged, and nodes and limits could serve it if nothing
-// else ran. A member of a held group is not servable.
+// Servable reports whether nodes and limits could serve a waiting pod if no other work were
+// running. The pod must be charged, and its group must not be held.
 func (b *Ledger) Servable(uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +96,7 @@ func (b *Ledger) Servable(uid types.UID) bool {
 	return ok && !b.unweighed && b.isServed(&c)
 }
 
-// Judged reports whether there is certainly room for all waiting work, apart from limits.
+// Judged reports whether there is certainly room for all waiting work. It ignores limits.
 func (b *Ledger) Judged() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,9 +106,9 @@ func (b *Ledger) Judged() bool {
 // PlentyEnds returns a channel that has a token after plenty has ended.
 func (b *Ledger) PlentyEnds() <-chan struct{} { return b.plenty.ended }
 
-// Judge determines whether there is room for all waiting work, limits aside, unless that is already
-// known. It looks at every node while it holds the lock. mapped reports whether a device class maps
-// a resource, so that nodes may have the resource without listing it.
+// Judge determines whether there is room for all waiting work, unless this is already known. It
+// ignores limits. It looks at every node while it holds the lock. mapped reports whether a device
+// class maps a resource. Nodes may have such a resource without listing it.
 func (b *Ledger) Judge(mapped func(corev1.ResourceName) bool) bool {
 	if !b.Used() {
 		return false
@@ -127,7 +128,7 @@ func (b *Ledger) Judge(mapped func(corev1.ResourceName) bool) bool {
 	if !ok {
 		return false
 	}
-	// Include earlier kinds, so that new pods of these kinds do not need a new judgment.
+	// Include the kinds of the last judgment. So new pods of these kinds need no new judgment.
 	kinds := b.withFormer(waiting, mapped)
 	spare := b.spareFor(kinds)
 	if spare < 0 && len(kinds) > len(waiting) {
@@ -141,8 +142,8 @@ func (b *Ledger) Judge(mapped func(corev1.ResourceName) bool) bool {
 	return true
 }
 
-// withFormer returns the kinds of waiting pods. It adds kinds of the last judgment that have no
-// waiting pods now.
+// withFormer returns the given kinds of waiting pods, and the kinds of the last judgment that have
+// no waiting pods now.
 func (b *Ledger) withFormer(waiting map[waitingKind]*waitingPods, mapped func(corev1.ResourceName) bool) map[waitingKind]*waitingPods {
 	out := maps.Clone(waiting)
 	for key, w := range b.plenty.kinds {
@@ -166,8 +167,8 @@ type waitingPods struct {
 	terms   *terms
 }
 
-// waitingKinds counts the waiting pods by kind. It returns false if there are too many kinds, or if
-// a kind is not countable; see isCountable.
+// waitingKinds returns the waiting pods by kind. It returns false if there are too many kinds, or
+// if any kind is not countable; see isCountable.
 func (b *Ledger) waitingKinds(mapped func(corev1.ResourceName) bool) (map[waitingKind]*waitingPods, bool) {
 	out := make(map[waitingKind]*waitingPods)
 	for _, d := range b.pending {
@@ -187,8 +188,8 @@ func (b *Ledger) waitingKinds(mapped func(corev1.ResourceName) bool) (map[waitin
 	return out, true
 }
 
-// waitingKind returns the kind of the pods in a judgment. For pods outside of queues, only
-// tolerations distinguish kinds, so all nodes that they tolerate count as possible places.
+// waitingKind returns the kind of the pods for a judgment. For pods outside of queues, the kind
+// ignores node affinity. So all nodes whose taints they tolerate count as possible places.
 func (d *pendingPods) waitingKind() waitingKind {
 	if d.queue == "" {
 		return waitingKind{kind: kindOf(d.request) + d.terms.tolerates}
@@ -196,9 +197,9 @@ func (d *pendingPods) waitingKind() waitingKind {
 	return waitingKind{kind: d.kind, inQueue: true}
 }
 
-// isCountable reports whether room for pods of a kind can be counted. Pods of queues must be plain,
-// and some node must list each resource that they request. If nodes list a resource that a device
-// class maps, other nodes may have it without listing it. Such requests are not countable.
+// isCountable reports whether the room for pods of a kind can be counted. Pods of queues must be
+// plain, and some node must list each resource that they request. A resource that nodes list and
+// that a device class maps cannot be counted, because other nodes may have it without listing it.
 func (b *Ledger) isCountable(key waitingKind, request Amounts, t *terms, mapped func(corev1.ResourceName) bool) bool {
 	if key.inQueue && !t.plain {
 		return false
@@ -211,13 +212,14 @@ func (b *Ledger) isCountable(key waitingKind, request Amounts, t *terms, mapped 
 	return true
 }
 
-// mayTake reports whether a pod with the request and the terms may run on any node of a kind.
+// mayTake reports whether a pod with the request and the terms may run on the nodes of a kind.
 func (b *Ledger) mayTake(k *nodeKind, request Amounts, t *terms) bool {
 	return b.holds(k.allocatable, request) > 0 && k.tolerated(t)
 }
 
-// takers are the nodes of one kind. Bit i of who is set if waiting pods of kind i may run there.
-// slots has the number of further pods for each node, and all is their sum.
+// takers are the nodes of one kind, with the pods that they may take. Bit i of who is set if the
+// pods of kind i may run there. slots has, for each node, the number of additional pods, and all is
+// the sum.
 type takers struct {
 	*nodeKind
 	who   uint64
@@ -225,8 +227,8 @@ type takers struct {
 	all   int64
 }
 
-// takersOf lists the nodes that accept pods of at least one of the given kinds. A slot is large
-// enough for any of these pods: for each resource, it has the largest request.
+// takersOf returns the nodes that accept pods of at least one of the given kinds. A slot has room
+// for any of these pods: for each resource, it has the largest request.
 func (b *Ledger) takersOf(kinds []*waitingPods) []takers {
 	var out []takers
 	for _, k := range b.kinds {
@@ -253,13 +255,14 @@ func (b *Ledger) takersOf(kinds []*waitingPods) []takers {
 	return out
 }
 
-// spareFor returns how many more pods of the waiting kinds certainly find room. The result is
-// negative if not all waiting pods certainly do, or if there are too many kinds to compare.
+// spareFor returns the number of additional pods of the waiting kinds that certainly find room. It
+// is negative if the present waiting pods may not all find room, or if there are too many kinds to
+// compare.
 //
-// If a node has no room for the largest pod that may run there, it has received at least as many
-// pods as it had slots. So if a pod finds no room on any of its nodes, these nodes have received as
-// many pods as all their slots. If fewer pods than that can come to these nodes, every pod finds
-// room.
+// The reasoning: a slot is large enough for any pod. So a node without room for a pod has received
+// at least as many pods as it had slots. If a pod finds no room on any of its nodes, these nodes
+// have received at least as many pods as all their slots. So if fewer pods may come to these nodes,
+// every pod finds room.
 func (b *Ledger) spareFor(waiting map[waitingKind]*waitingPods) int64 {
 	kinds := slices.Collect(maps.Values(waiting))
 	comparisons := len(b.kinds) * len(kinds)
@@ -294,7 +297,7 @@ func (b *Ledger) spareFor(waiting map[waitingKind]*waitingPods) int64 {
 	return spare
 }
 
-// roomFor returns the number of slots on the nodes that pods with the given terms may use.
+// roomFor returns the number of slots on the nodes that pods with the terms may use.
 func (t *takers) roomFor(terms *terms) (room int64) {
 	if terms.anywhere {
 		return t.all
@@ -307,7 +310,7 @@ func (t *takers) roomFor(terms *terms) (room int64) {
 	return room
 }
 
-// slotsFor returns how many pods with a request the node has room for.
+// slotsFor returns the number of additional pods with a request that fit on a node.
 func (g *nodeEntry) slotsFor(request Amounts) int64 {
 	most := mostRequested
 	for name, v := range request {
@@ -318,7 +321,7 @@ func (g *nodeEntry) slotsFor(request Amounts) int64 {
 	return most
 }
 
-// isRepelled reports whether anti-affinity of other pods may repel waiting pods of queues.
+// isRepelled reports whether the anti-affinity of any pod may repel waiting pods of queues.
 func (p *plenty) isRepelled() bool {
 	if len(p.waitingIn) == 0 {
 		return false
@@ -331,8 +334,8 @@ func (p *plenty) isRepelled() bool {
 	return false
 }
 
-// demand records that more pods of a kind wait. Fewer pods do not raise spare before the next
-// judgment, because other pods may not be able to use their room.
+// demand records that more pods of a kind wait. If fewer pods wait, spare stays the same until the
+// next judgment, because other pods may not be able to use the room.
 func (p *plenty) demand(d *pendingPods, more int64) {
 	if p.judged && more > 0 {
 		if p.spare -= more; p.spare < 0 || p.kinds[d.waitingKind()] == nil {
@@ -341,10 +344,11 @@ func (p *plenty) demand(d *pendingPods, more int64) {
 	}
 }
 
-// isExpected reports whether plenty stays correct after a change of a pod without a new judgment.
-// There are two such changes. First, the pod still waits, or stays on its node and does not grow.
-// Second, a waiting pod was placed on a node that was counted for its kind, and needs at most one
-// slot.
+// isExpected reports whether plenty stays correct after a change of a pod. There are two such
+// changes:
+//
+//   - The pod still waits, or stays on its node and does not grow.
+//   - A waiting pod was placed on a node that was counted for its kind, and needs at most one slot.
 func (b *Ledger) isExpected(before, now *charge) bool {
 	switch {
 	case !now.placed:
@@ -361,7 +365,8 @@ func (b *Ledger) isExpected(before, now *charge) bool {
 	return g.closed || g.kind != nil && b.mayTake(g.kind, before.request, before.terms)
 }
 
-// follow updates plenty after a pod's charge has changed. An unexpected change ends it.
+// follow updates plenty after the charge of a pod has changed. If the change is not expected,
+// follow ends plenty.
 func (p *plenty) follow(now *charge, expected bool) {
 	p.count(now, 1)
 	if now.placed && !expected || (len(now.repels) > 0 || !now.placed && now.queue != "") && p.isRepelled() {

@@ -51,8 +51,8 @@ func TestPlentyEnds(t *testing.T) {
 	}
 }
 
-// TestNoPlentyBeforeAllAreCharged checks that there is no plenty while running pods are not
-// charged, because nodes look empty then.
+// TestNoPlentyBeforeAllAreCharged checks that there is no plenty until all running pods are
+// charged. Until then, nodes may look empty.
 func TestNoPlentyBeforeAllAreCharged(t *testing.T) {
 	b := NewLedger()
 	b.SetNode(roomy("n", 8))
@@ -73,8 +73,8 @@ func TestNoPlentyBeforeAllAreCharged(t *testing.T) {
 	}
 }
 
-// TestPlentyWhileAGroupIsBound checks that members count only once while others of their group are
-// bound.
+// TestPlentyWhileAGroupIsBound checks that no member counts twice while some members of its group
+// are already bound.
 func TestPlentyWhileAGroupIsBound(t *testing.T) {
 	const size = 6
 	b := boardOf(queueUnder("b", ""))

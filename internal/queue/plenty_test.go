@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// roomy returns a node that also lists pod slots.
+// roomy returns a node that also lists 9 pod slots.
 func roomy(name string, v int64, change ...func(*corev1.Node)) *corev1.Node {
 	n := node(name, v, change...)
 	n.Status.Allocatable[corev1.ResourcePods] = *resource.NewQuantity(9, resource.DecimalSI)
@@ -28,7 +28,7 @@ func repelling(p *corev1.Pod, namespaces ...string) *corev1.Pod {
 	return p
 }
 
-// none reports that no device class maps a resource.
+// none reports for each resource that no device class maps it.
 func none(corev1.ResourceName) bool { return false }
 
 // several charges n pods to a queue. Each pod requests a number of GPUs.
@@ -43,11 +43,12 @@ func with(p *corev1.Pod, change func(*corev1.PodSpec)) *corev1.Pod {
 	return p
 }
 
-// TestPlenty checks the queues a, with a limit of 12, and b. Both demand two nodes with 8 GPUs.
+// TestPlenty checks the result of Plenty for two queues: a, with a limit of 12 GPUs, and b. There
+// are two nodes with 8 GPUs each.
 func TestPlenty(t *testing.T) {
 	for name, tc := range map[string]struct {
 		waits func(*Ledger)
-		// a and b are the results of Plenty for the queues.
+		// a and b are the expected results of Plenty for the queues a and b.
 		a, b bool
 	}{
 		"nothing waits":            {waits: func(*Ledger) {}, a: true, b: true},
@@ -228,14 +229,14 @@ func TestPlenty(t *testing.T) {
 	}
 }
 
-// TestPlentyOfMapped checks that there is no plenty if nodes may have a resource without listing
-// it.
+// TestPlentyOfMapped checks that there is no plenty for a resource that nodes may have without
+// listing it.
 func TestPlentyOfMapped(t *testing.T) {
 	mapped := func(name corev1.ResourceName) bool { return name == gpu }
 	for name, tc := range map[string]struct {
 		of string
-		// former is true if there was plenty before a device class mapped the resource, and the pod
-		// that requested it is gone.
+		// former is true if there was plenty before a device class mapped the resource. The pod
+		// that requested the resource earlier was deleted.
 		former bool
 	}{
 		"one of a queue":         {of: "b"},
@@ -266,7 +267,7 @@ func TestPlentyOfMapped(t *testing.T) {
 	}
 }
 
-// crowd is a cluster with a Ledger that follows all its changes.
+// crowd is a random cluster, and a Ledger that receives all its changes.
 type crowd struct {
 	*Ledger
 	pods  map[string]*corev1.Pod
@@ -278,7 +279,8 @@ type crowd struct {
 
 var crowdGroup = types.NamespacedName{Namespace: "ns", Name: "g"}
 
-// takes reports whether a node has room for a pod beside other pods. It does not use the Ledger.
+// takes reports whether a node has room for a pod in addition to its other pods. It computes this
+// without the Ledger.
 func (c *crowd) takes(n *corev1.Node, p *corev1.Pod, pods map[string]*corev1.Pod) bool {
 	if n.Spec.Unschedulable || len(n.Spec.Taints) > 0 && len(p.Spec.Tolerations) == 0 {
 		return false
@@ -328,7 +330,7 @@ func (c *crowd) charge(p *corev1.Pod) {
 	c.SetGroupState(crowdGroup, GroupState{Held: c.held})
 }
 
-// nodeComes adds or changes a node.
+// nodeComes adds or changes a random node.
 func (c *crowd) nodeComes(rt *rapid.T) {
 	n := roomy(rapid.SampledFrom([]string{"n", "m", "o"}).Draw(rt, "name"), rapid.Int64Range(0, 8).Draw(rt, "gpus"))
 	n.Status.Allocatable[corev1.ResourceCPU] = *resource.NewQuantity(2, resource.DecimalSI)
@@ -382,7 +384,7 @@ func (c *crowd) happen(rt *rapid.T) {
 			c.charge(bound)
 		}
 	case "started", "resized":
-		// A pod was started without a scheduler, or resized in place.
+		// A pod starts without a scheduler, or is resized in place.
 		var p *corev1.Pod
 		if c.made++; len(all) > 0 && rapid.Bool().Draw(rt, "resized") {
 			p = c.pods[rapid.SampledFrom(all).Draw(rt, "pod")].DeepCopy()
@@ -432,7 +434,7 @@ func (c *crowd) happen(rt *rapid.T) {
 	}
 }
 
-// fill places all waiting pods on some node, in some order.
+// fill places all waiting pods in random order, each on a random node that accepts it.
 func (c *crowd) fill(rt *rapid.T) {
 	rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "order"), 0))
 	pods, left := maps.Clone(c.pods), c.waiting()

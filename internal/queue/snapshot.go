@@ -14,42 +14,44 @@ import (
 // it.
 type Snapshot struct {
 	fairshare.Balance
-	// Names are the resources of every vector.
+	// Names are the resources of every vector of amounts, in order.
 	Names []string
 	// Faults lists the configuration errors of queues.
 	Faults []fairshare.Fault
-	// Requested has the requests of each queue and of all queues below it, by index in the tree.
+	// Requested has the requests of each queue, including the queues below it, by index in the
+	// tree.
 	Requested []fairshare.Amounts
-	// Waiting has the number of pods without a node in each queue and in all queues below it, by
-	// index.
+	// Waiting has the number of pods without a node in each queue, including the queues below it,
+	// by index in the tree.
 	Waiting []int32
-	// Orphaned is the usage of running work whose queue is not a leaf of the tree, by the name of
-	// that queue.
+	// Orphaned maps names of queues that are no leaves of the tree to the usage of the running work
+	// that names them.
 	Orphaned map[string]fairshare.Amounts
-	// OrphanedPods is the number of running pods whose queue is not a leaf of the tree.
+	// OrphanedPods is the number of running pods that name a queue that is no leaf of the tree.
 	OrphanedPods int
 
-	// kept has the deleted queues in the tree.
+	// kept has the names of deleted queues that are still in the tree.
 	kept map[string]bool
-	// accesses has the access rules of each queue, by index.
+	// accesses has the access rules of each queue, by index in the tree.
 	accesses []*access
-	// markets divides the nodes into parts with shares of their own; nil if there is only one part.
+	// markets divides the nodes into markets with separate fair shares; nil if there is only one
+	// market.
 	markets *markets
 
-	// leaves has the account of each leaf as vectors; nil for a leaf without work. Later Snapshots
-	// share them.
+	// leaves has the accounts of leaf queues as vectors, by index in the tree; nil for a leaf
+	// without work. Later Snapshots share the same vectors.
 	leaves []*leafBooks
 
 	listed, counted uint64
-	// easing uses values of counted as times.
+	// easing has the times when reclaim became easier, as values of counted.
 	easing *fairshare.Easing
 }
 
 // leafBooks is an account as vectors.
 type leafBooks struct{ demand, allocated, requested fairshare.Amounts }
 
-// Snapshot returns the current Snapshot for the given resources; nil if there are no queues. It
-// returns the same Snapshot until something changes.
+// Snapshot returns the current Snapshot for the given resources; nil if there are no Queues. It
+// returns the same Snapshot until the ledger changes.
 func (b *Ledger) Snapshot(names []string) *Snapshot {
 	if !b.Used() {
 		return nil
@@ -78,8 +80,8 @@ func (b *Ledger) Snapshot(names []string) *Snapshot {
 	return s
 }
 
-// mostStandings is the most Snapshots in the cache, one for each set of resources. Each snapshot of
-// the cluster uses one set, and the status of queues uses another.
+// mostStandings is the maximum number of cached Snapshots. There is one for each set of resources:
+// the snapshots of the cluster use one set, and the status of Queues uses another.
 const mostStandings = 4
 
 func (b *Ledger) standing(names []string, old *Snapshot) *Snapshot {
@@ -106,7 +108,7 @@ func (b *Ledger) standing(names []string, old *Snapshot) *Snapshot {
 	for name, a := range b.accounts {
 		i := a.leafIn(s.Tree, name, b.listed)
 		if i < 0 {
-			// Usage outside of the queues reduces the capacity to share.
+			// Usage outside of the queues reduces the capacity that queues share.
 			capacity.add(a.staying, -1)
 			outside.Insert(name)
 			if name != "" && len(a.allocated) > 0 {
@@ -143,8 +145,8 @@ func (b *Ledger) standing(names []string, old *Snapshot) *Snapshot {
 	return s
 }
 
-// easingAfter returns the times when reclaim last became easier, up to this Snapshot. old is the
-// previous Snapshot, or nil.
+// easingAfter returns the times when reclaim last became easier for each queue, including this
+// Snapshot. old is the previous Snapshot, or nil.
 func (s *Snapshot) easingAfter(old *Snapshot) *fairshare.Easing {
 	var before *fairshare.Easing
 	if old != nil {
@@ -154,14 +156,14 @@ func (s *Snapshot) easingAfter(old *Snapshot) *fairshare.Easing {
 		return before.Next(&s.Balance, nil, s.counted)
 	}
 	if old != nil && old.markets != nil && !s.markets.layout.hasPoolsOf(old.markets.layout) {
-		// The pools are different now, so their markets cannot be compared.
+		// The pools have changed, so the markets of both Snapshots cannot be compared.
 		before = nil
 	}
 	return before.Next(&s.Balance, s.markets.Divided, s.counted)
 }
 
-// booksOf returns the account of a leaf as vectors. It reuses the vectors of the old Snapshot if
-// the account has not changed.
+// booksOf returns the account of a leaf queue as vectors. If the account has not changed since the
+// old Snapshot, it reuses the old vectors.
 func (s *Snapshot) booksOf(leaf int32, a *account, old *Snapshot) *leafBooks {
 	if old != nil && old.Tree == s.Tree && old.leaves[leaf] != nil && a.changed <= old.counted {
 		s.leaves[leaf] = old.leaves[leaf]
@@ -173,7 +175,7 @@ func (s *Snapshot) booksOf(leaf int32, a *account, old *Snapshot) *leafBooks {
 	return s.leaves[leaf]
 }
 
-// described converts the queues for the core.
+// described converts the Queues to values of package fairshare.
 func (b *Ledger) described(names []string) []fairshare.Queue {
 	out := make([]fairshare.Queue, 0, len(b.queues))
 	for _, q := range b.queues {

@@ -15,16 +15,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// knownResources is the cached result of Resources, with the inputs that it was computed from: the
-// count of queue changes, and the resources of nodes.
+// knownResources is a cached result of Resources, with its inputs: the count of queue changes, and
+// the resources of nodes.
 type knownResources struct {
 	names  []string
 	listed uint64
 	had    map[corev1.ResourceName]bool
 }
 
-// Resources lists the resources that nodes have or queues name. The caller must not change the
-// list.
+// Resources returns the resources that nodes have or that queues name. The caller must not change
+// the result.
 func (b *Ledger) Resources() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,7 +48,7 @@ func (b *Ledger) Resources() []string {
 	return b.resources.names
 }
 
-// anyBut reports whether the amounts have a resource that is not in a set.
+// anyBut reports whether the amounts have a resource that the set does not have.
 func anyBut(a Amounts, set map[corev1.ResourceName]bool) bool {
 	for name := range a {
 		if !set[name] {
@@ -58,7 +58,7 @@ func anyBut(a Amounts, set map[corev1.ResourceName]bool) bool {
 	return false
 }
 
-// SetStatus updates the status of a queue from the Snapshot. wholeGroups is the result of
+// SetStatus updates the status of a Queue from the Snapshot. wholeGroups comes from
 // [Ledger.WholeGroups].
 func (s *Snapshot) SetStatus(q *v1alpha1.Queue, wholeGroups WholeGroups) {
 	st := &q.Status
@@ -105,8 +105,8 @@ func (s *Snapshot) SetStatus(q *v1alpha1.Queue, wholeGroups WholeGroups) {
 			Message: "no work runs that cannot be in the queue",
 		})
 	}
-	// Set each condition only once. Otherwise an intermediate value would change
-	// lastTransitionTime, and each update would write the status.
+	// Set each condition only once. An intermediate value would change lastTransitionTime, so each
+	// update would write the status.
 	for _, c := range conditions {
 		c.ObservedGeneration = q.Generation
 		apimeta.SetStatusCondition(&st.Conditions, c)
@@ -139,8 +139,8 @@ func (s *Snapshot) conditions(queue string) (ready, quota metav1.Condition) {
 	return ready, quota
 }
 
-// quotaFaults returns a message with the resources of a queue's quota that exceed the quota of the
-// parent.
+// quotaFaults returns a message that lists the resources whose quota exceeds the quota of the
+// queue's parent; "" for none.
 func (s *Snapshot) quotaFaults(queue string) string {
 	var resources []string
 	parent := ""
@@ -153,8 +153,8 @@ func (s *Snapshot) quotaFaults(queue string) string {
 		strings.Join(resources, " and "), parent)
 }
 
-// list converts amounts for the status. It omits resources that the queue neither uses nor requests
-// nor names in its spec.
+// list converts amounts to a list for the status. It leaves out resources that the queue does not
+// use, request, or name in its spec.
 func (s *Snapshot) list(q *v1alpha1.Queue, i int32, amounts fairshare.Amounts) corev1.ResourceList {
 	out := make(corev1.ResourceList)
 	for r, name := range s.Names {
@@ -168,7 +168,7 @@ func (s *Snapshot) list(q *v1alpha1.Queue, i int32, amounts fairshare.Amounts) c
 	return out
 }
 
-// words lists amounts in a sentence.
+// words formats amounts for a sentence, such as "2 cpu, 8 example.com/gpu".
 func (s *Snapshot) words(amounts fairshare.Amounts) string {
 	var parts []string
 	for r, v := range amounts {
@@ -179,8 +179,9 @@ func (s *Snapshot) words(amounts fairshare.Amounts) string {
 	return strings.Join(parts, ", ")
 }
 
-// MissingQuotas returns the part of each queue's quota that its pods request and do not have, by
-// the name of the queue. A resource with a quota has the value 0 if nothing is missing.
+// MissingQuotas returns, by queue name, the part of each quota that the pods of the queue request
+// and do not have. It has an entry for each resource with a quota, which is 0 if nothing is
+// missing.
 func (s *Snapshot) MissingQuotas() map[string]corev1.ResourceList {
 	out := make(map[string]corev1.ResourceList, s.Tree.Len())
 	for i := range s.Tree.Len() {

@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// summaryOf returns the summary of a Queue's status. The amounts in the status and both conditions
-// must be up to date.
+// summaryOf returns the summary of a Queue's status. Before the call, the amounts in the status and
+// both conditions must be up to date.
 func summaryOf(q *v1alpha1.Queue, ready, quota metav1.Condition) *v1alpha1.QueueSummary {
 	out := &v1alpha1.QueueSummary{Ready: string(ready.Status)}
 	switch {
@@ -36,7 +36,8 @@ func summaryOf(q *v1alpha1.Queue, ready, quota metav1.Condition) *v1alpha1.Queue
 	return out
 }
 
-// words lists the amounts of the given resources. It omits resources that the list does not have.
+// words formats the amounts of the given resources. It leaves out resources that the list does not
+// have.
 func words(list corev1.ResourceList, of []corev1.ResourceName) string {
 	var parts []string
 	for _, name := range of {
@@ -47,11 +48,12 @@ func words(list corev1.ResourceList, of []corev1.ResourceName) string {
 	return listed(parts)
 }
 
-// mostSummary is the maximum number of characters of a list in a QueueSummary, less room for the
-// number of omitted parts. The CustomResourceDefinition permits 4096.
+// mostSummary is the maximum number of characters of a list in a QueueSummary. The
+// CustomResourceDefinition permits 4096. The difference is for the number of parts that do not fit.
 const mostSummary = 4000
 
-// listed joins parts, and omits parts that do not fit into a QueueSummary.
+// listed joins parts with commas. If not all parts fit into a QueueSummary, it ends with the number
+// of the other parts.
 func listed(parts []string) string {
 	var out strings.Builder
 	for i, part := range parts {
@@ -66,8 +68,8 @@ func listed(parts []string) string {
 	return out.String()
 }
 
-// quotaInWords lists the effective quota of a Queue, with the quota of the spec where the spec has
-// more.
+// quotaInWords lists the effective quota of a Queue. If the quota in the spec is higher, it shows
+// both.
 func quotaInWords(q *v1alpha1.Queue, of []corev1.ResourceName) string {
 	var parts []string
 	for _, name := range of {
@@ -89,8 +91,8 @@ func shortName(name corev1.ResourceName) string {
 	return string(name)[strings.LastIndexByte(string(name), '/')+1:]
 }
 
-// Human formats an amount of a resource with at most one decimal. Bytes get the largest suffix that
-// leaves at least 1.
+// Human formats an amount of a resource with at most one decimal. Bytes get the largest binary
+// suffix with a value of at least 1.
 func Human(name corev1.ResourceName, amount float64) string {
 	suffix := ""
 	if name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestSummaryFits checks that the summary of a Queue's status has at most the 4096 characters that the
-// CustomResourceDefinition permits. Otherwise the API server refuses the whole status.
+// TestSummaryFits checks that the summary of a Queue's status has at most the 4096 characters that
+// the CustomResourceDefinition permits. The API server would reject the whole status otherwise.
 func TestSummaryFits(t *testing.T) {
 	named := func(prefix string) corev1.ResourceList {
 		out := make(corev1.ResourceList)

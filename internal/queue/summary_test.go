@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestSummary checks that the columns of kubectl get show the effective quota in readable amounts,
-// and whether the quota is cut.
+// TestSummary checks the columns of kubectl get: they show the effective quota in readable amounts,
+// and whether the parent's quota reduces it.
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	list := func(gpus, memory string) corev1.ResourceList {

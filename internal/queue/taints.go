@@ -8,7 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// taintedNodes are open nodes with the same taints. At least one of the taints repels pods.
+// taintedNodes are nodes that accept pods and have the same taints. At least one of the taints
+// repels pods.
 type taintedNodes struct {
 	taints []corev1.Taint
 	nodes  []*nodeEntry
@@ -17,13 +18,15 @@ type taintedNodes struct {
 // tolerance identifies the waiting pods of one queue with the same tolerations.
 type tolerance struct{ queue, tolerates string }
 
-// tolerant counts the waiting pods with the same tolerations that count as demand.
+// tolerant is the number of waiting pods with the same tolerations. Only pods that count as demand
+// are included.
 type tolerant struct {
 	tolerations []corev1.Toleration
 	pods        int64
 }
 
-// taint adds a node to the nodes with the same taints if any taint repels pods.
+// taint adds a node to the nodes with the same taints. If none of its taints repels pods, taint
+// clears the mark shunned instead.
 func (b *Ledger) taint(g *nodeEntry) {
 	if !slices.ContainsFunc(g.node.Spec.Taints, func(t corev1.Taint) bool { return keepsOff(&t) }) {
 		b.shun(g, false)
@@ -36,7 +39,7 @@ func (b *Ledger) taint(g *nodeEntry) {
 	b.tainted[key].nodes = append(b.tainted[key].nodes, g)
 }
 
-// tolerate records a change in the number of waiting pods that count as demand.
+// tolerate records that more pods, or fewer if more is negative, wait and count as demand.
 func (b *Ledger) tolerate(d *pendingPods, more int64) {
 	if more == 0 {
 		return
@@ -54,9 +57,9 @@ func (b *Ledger) tolerate(d *pendingPods, more int64) {
 	}
 }
 
-// reach marks the nodes whose taints no waiting work of a queue tolerates. No queue can use the
-// free resources of these nodes. If these counted, there would seem to be enough for all queues,
-// and no queue would have to give up borrowed resources.
+// reach marks a node as shunned if no waiting work of a queue tolerates its taints. No queue can
+// use the free resources of such a node. If they counted as capacity, there would seem to be enough
+// for all queues, and no queue would have to return borrowed resources.
 func (b *Ledger) reach() {
 	if !b.unreached {
 		return
@@ -82,7 +85,7 @@ func (b *Ledger) reach() {
 	}
 }
 
-// shun sets whether a node is shunned.
+// shun sets or clears the mark shunned of a node, and updates the capacity.
 func (b *Ledger) shun(g *nodeEntry, shunned bool) {
 	if g.shunned != shunned {
 		g.shunned = shunned

@@ -16,33 +16,33 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Work is a pod or a group that may count for a queue: a single pod, a member of a group, or a
-// group.
+// Work describes work that may count for a queue: a single pod, a member of a group, or a group.
 type Work struct {
 	Namespace string
 	// Named is the queue that the work or its group names; "" for none.
 	Named string
-	// Ours is true if a profile of this scheduler schedules the work. Only such work can use the
+	// Ours is true if a profile of this scheduler schedules the work. Other work cannot use the
 	// default queue of its namespace.
 	Ours bool
-	// Required is true if the profile accepts only work in a queue.
+	// Required is true if the profile of the work accepts only work in a queue.
 	Required bool
-	// Priority is the effective priority of the work; Unknown until it has one.
+	// Priority is the effective priority of the work; Unknown if it is not known yet.
 	Priority int32
-	// Placed is true for work with a node, and Pod is the pod on that node.
+	// Placed is true for work with a node.
 	Placed bool
-	Pod    types.UID
+	// Pod is the UID of the pod on the node, if Placed is true.
+	Pod types.UID
 }
 
-// OtherWords finds the queue that a pod names for another scheduler, in labels or annotations.
+// OtherWords finds the queue that a pod names in the labels or annotations of another scheduler.
 type OtherWords interface {
-	// QueueOf returns the queue that a pod names in this way, if its profile reads such keys; ""
-	// for none.
+	// QueueOf returns the queue that a pod names in such keys; "" for none. It also returns "" if
+	// the pod's profile does not read these keys.
 	QueueOf(pod *corev1.Pod) string
 }
 
-// NamedBy returns the queue that a pod itself names, by the label of its profile or by the keys of
-// another scheduler. It returns "" for none.
+// NamedBy returns the queue that a pod itself names, in the label of its profile or in the keys of
+// another scheduler; "" for none.
 func NamedBy(pod *corev1.Pod, label string, words OtherWords) string {
 	if name := pod.Labels[label]; name != "" {
 		return name
@@ -50,58 +50,65 @@ func NamedBy(pod *corev1.Pod, label string, words OtherWords) string {
 	return words.QueueOf(pod)
 }
 
-// Unknown is the priority of work that has no priority yet. It is below every bound.
+// Unknown is the priority of work whose priority is not known yet. It is lower than every bound.
 const Unknown int32 = math.MinInt32
 
-// Claim is the queue that work counts for, and the reason why the work may not start.
+// Claim says which queue work counts for, and why the work may not use the queue that it names.
 type Claim struct {
 	// Queue is "" for none.
 	Queue string
-	// Bar is the reason why the work may not use its queue; the zero Verdict if it may. Such work
-	// is not planned, because no node would help it.
+	// Bar is the reason why the work may not use its queue; the zero Verdict if it may. The
+	// scheduler does not plan work with a Bar, because no node would help it.
 	Bar gang.Verdict
-	// Confined is true if Bar is about the work itself. Then the work has no demand. If Bar is
-	// about the queue, the work counts under the queue's name, and for the queue once the queue is
-	// usable.
+	// Confined is true if Bar is about the work itself, which then has no demand. If Bar is about
+	// the queue, Confined is false. The work then counts under the queue's name, and for the queue
+	// once the queue is usable.
 	Confined bool
 }
 
-// tenant has the facts about a namespace that matter for queues.
+// tenant has the facts about a namespace that determine the queues of its work.
 type tenant struct {
 	labels labels.Set
 	// queue is the namespace's default queue; "" for none.
 	queue string
 }
 
-// access has the rules that decide which work may use a queue. Each rule comes from the queue
-// itself, or from the closest ancestor that sets the rule.
+// access has the rules that decide which work may use a queue. Each rule comes from the queue, or
+// else from the closest ancestor that sets the rule.
 type access struct {
-	// selector selects namespaces; nil for all namespaces. flaw is the reason why the selector
-	// cannot be parsed; "" if it can.
+	// selector selects the namespaces whose work may use the queue; nil for all namespaces. shown
+	// is the same selector in the form of the API. flaw is the reason why the selector cannot be
+	// parsed; "" if it can.
 	selector labels.Selector
 	shown    *metav1.LabelSelector
 	flaw     string
-	// class is the PriorityClass that bounds priorities; "" for none. highest is its value; nil if
-	// the class does not exist. classes lists the PriorityClasses up to that value.
+	// class is the PriorityClass that is the upper bound for priorities; "" for none. highest is
+	// its value; nil if the class does not exist.
 	class   string
 	highest *int32
+	// classes lists the PriorityClasses whose value is not above the bound.
 	classes []string
 }
 
-// Claim returns the queue that work counts for, and whether the work may use the queue. Admission,
-// turns and charges all follow this rule. The admission policies of deploy/admission-queues.yaml
-// reject part of the work that Claim blocks.
+// Claim returns the queue that work counts for, and whether the work may use its queue. Admission,
+// turns and charges all use this result. The admission policies in deploy/admission-queues.yaml
+// reject some of the work that Claim blocks.
 //
-// Waiting work counts for no queue if the access rules of its queue exclude it. If the queue does
-// not exist or cannot hold work, waiting work counts under its name.
+// Waiting work that the access rules of its queue exclude counts for no queue. If the queue does
+// not exist or cannot hold work, waiting work counts under the queue's name.
 //
-// Running work keeps its previous queue if it no longer names a queue. It also keeps the queue if
-// it names one that cannot hold work or that excludes its namespace. So a change of a queue's
-// settings does not make running work evictable, and a user gains nothing from naming another
-// team's queue. A bound of priorities does not affect running work. A pod that already runs when
-// the scheduler first sees it, for example after a restart, counts for the queue that it names. If
-// the queue excludes its namespace, this holds only for profiles of this scheduler, because some
-// check let the pod start.
+// Running work keeps its previous queue in these cases:
+//
+//   - It no longer names a queue.
+//   - It names a queue that cannot hold work.
+//   - It names a queue whose rules exclude its namespace.
+//
+// So a change of a queue's settings does not make running work evictable, and a user gains nothing
+// by naming the queue of another team. A bound of priorities does not affect running work.
+//
+// A pod that runs when the scheduler first sees it, for example after a restart, counts for the
+// queue that it names. If the queue excludes its namespace, this applies only to pods of this
+// scheduler's profiles, because an earlier check has permitted their start.
 func (b *Ledger) Claim(w Work) Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,11 +132,11 @@ func (b *Ledger) Claim(w Work) Claim {
 	}
 	if c.Bar = b.check(c.Queue); c.Bar != (gang.Verdict{}) {
 		if before, ok := b.pods[w.Pod]; ok && w.Placed && b.check(before.queue) == (gang.Verdict{}) {
-			// The pod now names a queue that cannot hold work.
+			// The pod names a queue that cannot hold work, so it keeps its previous queue.
 			c.Queue = before.queue
 			b.misnamed.Insert(w.Pod)
 		}
-		// The work counts under the name of the queue, even if the queue does not exist.
+		// The work counts under the name of the queue. The queue may not exist.
 		return c
 	}
 	c.Bar = b.confines(c.Queue, &w)
@@ -148,10 +155,10 @@ func (b *Ledger) Claim(w Work) Claim {
 	return c
 }
 
-// sealed returns the queue of running work that no longer names a queue; "" for other work. For
-// example, the label or the owner reference was removed, or the PodGroup was deleted. A user could
-// do all of this to run work outside of the quota and limit of its queue. A change of the
-// namespace's default queue does not move such work either. The caller holds the lock.
+// sealed returns the previous queue of running work that no longer names a queue; "" for other
+// work. Work stops naming a queue if its label, its owner reference or its PodGroup is removed.
+// Users could do this to escape the quota and limit of the queue. A change of the namespace's
+// default queue does not move such work either. The caller holds the lock.
 func (b *Ledger) sealed(w *Work) string {
 	if !w.Placed || w.Named != "" {
 		return ""
@@ -163,8 +170,8 @@ func (b *Ledger) sealed(w *Work) string {
 	return before.queue
 }
 
-// NameFor returns the queue that work names, or the default of its namespace. The queue need not
-// exist.
+// NameFor returns the queue that work names, or else the default queue of its namespace. The queue
+// may not exist.
 func (b *Ledger) NameFor(w Work) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -185,7 +192,7 @@ func (b *Ledger) HasDefault(namespace string) bool {
 	return b.namespaces[namespace].queue != ""
 }
 
-// unqueued returns the verdict on work that names no queue.
+// unqueued returns the verdict on work that names no queue; zero if the work needs no queue.
 func (w *Work) unqueued() gang.Verdict {
 	if !w.Required {
 		return gang.Verdict{}
@@ -197,7 +204,8 @@ func (w *Work) unqueued() gang.Verdict {
 	}
 }
 
-// confines returns the reason why the access rules of a queue exclude some work.
+// confines returns the reason why the access rules of a queue exclude the work; zero if they do
+// not.
 func (b *Ledger) confines(queue string, w *Work) gang.Verdict {
 	a := b.accessTo(queue)
 	if a.selector != nil {
@@ -231,8 +239,8 @@ func unknownNamespace(name string) gang.Verdict {
 	return gang.Verdict{Reason: v1alpha1.ReasonPending, Message: fmt.Sprintf("namespace %q is not known yet", name)}
 }
 
-// IsBar reports whether Claim blocks work for this verdict. ReasonPending is not such a reason,
-// because the missing information may arrive by itself.
+// IsBar reports whether a verdict is a reason why Claim blocks work. ReasonPending is not, because
+// the missing information arrives without a change by users.
 func IsBar(v gang.Verdict) bool {
 	switch v.Reason {
 	case v1alpha1.ReasonQueueNotFound, v1alpha1.ReasonQueueNotLeaf, v1alpha1.ReasonQueueUnusable,
@@ -243,8 +251,8 @@ func IsBar(v gang.Verdict) bool {
 	}
 }
 
-// accessesIn returns the access rules of each queue, by index in a tree. The caller must not change
-// the result.
+// accessesIn returns the access rules of each queue, by index in the tree. The caller must not
+// change the result.
 func (b *Ledger) accessesIn(tree *fairshare.Tree) []*access {
 	if b.accessOrder == nil {
 		b.accessOrder = make([]*access, tree.Len())
@@ -303,14 +311,14 @@ func (a *access) setStatus(st *v1alpha1.QueueStatus) {
 	}
 }
 
-// SameAccess reports whether two statuses have the same access rules.
+// SameAccess reports whether the statuses of two Queues show the same access rules.
 func SameAccess(a, b *v1alpha1.QueueStatus) bool {
 	return apiequality.Semantic.DeepEqual(a.NamespaceSelector, b.NamespaceSelector) &&
 		apiequality.Semantic.DeepEqual(a.MaxPriority, b.MaxPriority) && slices.Equal(a.PriorityClasses, b.PriorityClasses)
 }
 
-// SetNamespace adds or updates a namespace. It reports whether the access to queues or the default
-// queue may have changed.
+// SetNamespace adds or updates a namespace. It reports whether access to queues or a default queue
+// may have changed.
 func (b *Ledger) SetNamespace(ns *corev1.Namespace) (changed bool) {
 	now := tenant{labels: labels.Set(ns.Labels), queue: ns.Annotations[v1alpha1.AnnotationDefaultQueue]}
 	b.mu.Lock()
@@ -330,8 +338,8 @@ func (b *Ledger) DeleteNamespace(name string) {
 	delete(b.namespaces, name)
 }
 
-// SetClass adds or updates a PriorityClass. It reports whether the value changed while any queue
-// bounds priorities. Then the caller must check the work of queues again.
+// SetClass adds or updates a PriorityClass. It reports whether its value changed while any queue
+// bounds priorities. If so, the caller must check the work of queues again.
 func (b *Ledger) SetClass(name string, value int32) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -342,7 +350,7 @@ func (b *Ledger) SetClass(name string, value int32) (changed bool) {
 	return b.reclassed()
 }
 
-// DeleteClass is SetClass for a deleted PriorityClass.
+// DeleteClass removes a PriorityClass. The result has the same meaning as in SetClass.
 func (b *Ledger) DeleteClass(name string) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -352,7 +360,7 @@ func (b *Ledger) DeleteClass(name string) (changed bool) {
 
 func (b *Ledger) reclassed() bool {
 	b.forgetAccesses()
-	// The status of queues lists PriorityClasses, so Snapshots are outdated.
+	// The status of Queues lists PriorityClasses, so the cached Snapshots are outdated.
 	b.counted++
 	for _, q := range b.queues {
 		if q.Spec.MaxPriorityClass != nil {
@@ -362,8 +370,8 @@ func (b *Ledger) reclassed() bool {
 	return false
 }
 
-// isConfining reports whether a change of a queue may affect access to queues. That is so if the
-// queue has access rules, or if its parent changed and any queue has access rules.
+// isConfining reports whether a change of queues may affect access to queues. It may if one of the
+// changed queues has access rules. It may also if a parent changed and any queue has access rules.
 func (b *Ledger) isConfining(changed ...*v1alpha1.Queue) bool {
 	says := func(q *v1alpha1.Queue) bool {
 		return q != nil && (q.Spec.NamespaceSelector != nil || q.Spec.MaxPriorityClass != nil)

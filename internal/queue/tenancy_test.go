@@ -16,7 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// forTeams sets a namespaceSelector for the label team.
+// forTeams sets a namespaceSelector for namespaces with one of these values of the label team.
 func forTeams(teams ...string) func(*v1alpha1.QueueSpec) {
 	return func(s *v1alpha1.QueueSpec) {
 		s.NamespaceSelector = &metav1.LabelSelector{}
@@ -38,8 +38,8 @@ func namespaceOf(name, team, queue string) *corev1.Namespace {
 	return ns
 }
 
-// tenants returns a Ledger with queues for two teams, an open queue, and queues below one with
-// access rules.
+// tenants returns a Ledger with queues for two teams, an open queue, and a queue with access rules
+// and queues below it.
 func tenants() *Ledger {
 	b := boardOf(
 		queueUnder("red", "", forTeams("red"), upTo("mid")), queueUnder("blue", "", forTeams("blue")), queueUnder("open", ""),
@@ -62,8 +62,8 @@ func TestClaim(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		work Work
-		// want is the queue that the work counts for. wantBar is the reason why it may not use the
-		// queue it names.
+		// want is the queue that the work counts for. wantBar is the reason why the work may not
+		// use the queue that it names.
 		want, wantBar string
 		wantWords     string
 	}{
@@ -120,7 +120,7 @@ func TestClaim(t *testing.T) {
 }
 
 // TestClaimOfWhatRuns checks the queue of a running pod after changes of its queue and of its
-// label. The pod keeps its queue unless it names another queue that it may use.
+// label. The pod keeps its queue until it names another queue that it may use.
 func TestClaimOfWhatRuns(t *testing.T) {
 	t.Parallel()
 	b := tenants()
@@ -164,8 +164,9 @@ func TestClaimOfWhatRuns(t *testing.T) {
 	}
 }
 
-// TestMisnamed checks that a change of any queue makes callers charge pods again while a running
-// pod names a queue that cannot hold work, and not after the pod names another queue or none.
+// TestMisnamed checks a running pod that names a queue that cannot hold work. While it does, a
+// change of any queue must make callers charge pods again. After the pod names a usable queue or
+// none, a change must not.
 func TestMisnamed(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]Work{
@@ -195,7 +196,7 @@ func TestMisnamed(t *testing.T) {
 	}
 }
 
-// TestAccessFollows checks that each relevant change is reported, and shows in the status of the
+// TestAccessFollows checks that each change of access is reported and appears in the status of the
 // queue.
 func TestAccessFollows(t *testing.T) {
 	t.Parallel()
@@ -243,8 +244,8 @@ func TestAccessFollows(t *testing.T) {
 }
 
 // TestNoTenantCountsElsewhere makes changes in random order. Waiting work must count for a queue
-// only if its namespace and priority permit that. Running work must count only for a queue that
-// once permitted it.
+// only if the queue permits its namespace and priority. Running work must count only for a queue
+// that permitted it at some time.
 func TestNoTenantCountsElsewhere(t *testing.T) {
 	t.Parallel()
 	teams := []string{"red", "blue"}

@@ -2,7 +2,7 @@ package queue
 
 import "github.com/reprieve-dev/reprieve/internal/core/fairshare"
 
-// Asker is a queue with waiting work, and the request of the next workload in the queue.
+// Asker is a queue with waiting work, and the request of the first workload that waits in it.
 type Asker struct {
 	Queue   string
 	Request Amounts
@@ -10,9 +10,9 @@ type Asker struct {
 	Kind string
 }
 
-// Next returns the leaf whose workload is admitted next; see [fairshare.Balance.Next]. underway is
-// the request of admitted work without a node, by leaf. Next returns false if the tree has none of
-// the leaves.
+// Next returns the leaf queue whose workload is admitted next; see [fairshare.Balance.Next].
+// underway maps leaf queues to the requests of admitted work without a node. Next returns false if
+// the tree has none of the waiting queues.
 func (s *Snapshot) Next(waiting []Asker, underway map[string]Amounts) (string, bool) {
 	askers := make([]fairshare.Asker, 0, len(waiting))
 	for i := range waiting {
@@ -30,9 +30,9 @@ func (s *Snapshot) Next(waiting []Asker, underway map[string]Amounts) (string, b
 // HasLeaf reports whether a queue is a leaf of the tree.
 func (s *Snapshot) HasLeaf(name string) bool { return s.Tree.LeafOf(name) >= 0 }
 
-// Within returns how many pods of a leaf, counted from the first, fit in its fair share and the
-// shares of the queues above it. kinds are the kinds of the pods. underway is usage to add to the
-// allocated usage, by leaf. If the tree does not have the leaf, all pods fit.
+// Within returns how many of the requests of a leaf queue, from the first on, fit into its fair
+// share and the shares of its ancestors. kinds are the kinds of the pods. underway maps leaf queues
+// to additional usage. If the tree does not have the leaf, all requests fit.
 func (s *Snapshot) Within(leaf string, requests []Amounts, underway map[string]Amounts, kinds ...string) int {
 	at, ok := s.Tree.Find(leaf)
 	if !ok {
@@ -45,8 +45,8 @@ func (s *Snapshot) Within(leaf string, requests []Amounts, underway map[string]A
 	return s.in(kinds...).Within(at, vectors, s.byLeaf(underway))
 }
 
-// entitled returns the shares that count for pods of the given kinds. For each queue, this is its
-// share of the nodes that such pods can use, plus its usage on other nodes.
+// entitled returns the amount that each queue is entitled to, for pods of the given kinds. It is
+// the queue's share of the nodes that such pods can use, plus its usage on other nodes.
 func (s *Snapshot) entitled(kinds ...string) []fairshare.Amounts {
 	if p := s.PlaceOf(kinds...); p != nil {
 		return p.Entitled
@@ -54,15 +54,15 @@ func (s *Snapshot) entitled(kinds ...string) []fairshare.Amounts {
 	return s.Shares
 }
 
-// in returns a Balance with the shares that count for pods of the given kinds.
+// in returns a Balance whose shares are the result of [Snapshot.entitled] for the given kinds.
 func (s *Snapshot) in(kinds ...string) *fairshare.Balance {
 	out := s.Balance
 	out.Shares = s.entitled(kinds...)
 	return &out
 }
 
-// byLeaf converts amounts by queue name to vectors by index. It omits queues that are not in the
-// tree.
+// byLeaf converts amounts by queue name to vectors by index in the tree. It leaves out queues that
+// are not in the tree.
 func (s *Snapshot) byLeaf(amounts map[string]Amounts) map[int32]fairshare.Amounts {
 	out := make(map[int32]fairshare.Amounts, len(amounts))
 	for name, a := range amounts {

@@ -50,7 +50,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestWithin checks a demand of x1 beyond its share. Of 8 GPUs, 4 are for x, and 2 of these for x1.
+// TestWithin checks how many pods of a queue fit into its fair share. Of 8 GPUs, queue x has 4, and
+// 2 of these belong to x1 below it.
 func TestWithin(t *testing.T) {
 	for name, tt := range map[string]struct {
 		placed, underway int64

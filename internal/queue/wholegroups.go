@@ -10,14 +10,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Membership is the group of a pod, with the facts that decide how the pod counts.
+// Membership is the group of a pod, with facts that affect how the pod counts.
 type Membership struct {
-	// Group is zero for none.
+	// Group is the zero name for a pod without a group.
 	Group types.NamespacedName
 	// Whole is true if the group is evicted as a whole or not at all.
 	Whole bool
-	// Overdue is true for a terminating pod that should have terminated long ago, or has a longer
-	// grace period than planning waits for. It counts as running.
+	// Overdue is true for a terminating pod that counts as running. It should have terminated long
+	// ago, or its grace period is longer than planning waits for.
 	Overdue bool
 }
 
@@ -38,13 +38,13 @@ type groupUse struct {
 type wholeGroup struct {
 	wholeGroupKey
 	leaf int32
-	// amount is the group's total usage. in has its usage in each pool of the layout.
+	// amount is the total usage of the group, and in is its usage in each pool of the layout.
 	amount fairshare.Amounts
 	in     map[int]fairshare.Amounts
 }
 
-// chargeWhole adds a charge to the usage of its group, or removes it if sign is -1. It ignores pods
-// that are not on nodes and groups that may lose single pods.
+// chargeWhole adds a charge to the usage of its group, or subtracts it if sign is -1. It does
+// nothing for pods without a node and for groups that may lose single pods.
 func (b *Ledger) chargeWhole(c charge, sign int64) {
 	if !c.Whole || !c.placed {
 		return
@@ -61,11 +61,11 @@ func (b *Ledger) chargeWhole(c charge, sign int64) {
 	}
 }
 
-// WholeGroups lists the usage of groups that are evicted as a whole. It does not change.
+// WholeGroups is the usage of the groups that are evicted as a whole. It is immutable.
 type WholeGroups []wholeGroup
 
-// WholeGroups returns the usage of the groups that are evicted as a whole, in the queues of a
-// Snapshot.
+// WholeGroups returns the usage of the groups that are evicted as a whole. It includes only groups
+// in leaf queues of the Snapshot.
 func (b *Ledger) WholeGroups(s *Snapshot) WholeGroups {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,14 +101,14 @@ func (s *Snapshot) wholeGroup(key wholeGroupKey, leaf int32, use groupUse) whole
 	return out
 }
 
-// region is a part of the nodes that has shares of its own, for one resource.
+// region is a part of the nodes that has separate fair shares, for one resource.
 type region struct {
 	*Snapshot
-	// capacity is the amount of the resource in the region. has returns a queue's usage in the
-	// region. entitled returns a queue's share of the region plus its usage elsewhere.
+	// capacity is the amount of the resource in the region. has returns the usage of a queue in the
+	// region. entitled returns the share of a queue in the region plus its usage elsewhere.
 	capacity      int64
 	has, entitled func(q int32) int64
-	// of returns a group's usage in the region.
+	// of returns the usage of a group in the region.
 	of func(*wholeGroup) int64
 }
 
@@ -140,15 +140,15 @@ func (s *Snapshot) regions(r int) []region {
 	return out
 }
 
-// guaranteed returns the amount that a queue can always reclaim. This is its quota, reduced if
-// quotas exceed the capacity.
+// guaranteed returns the amount of a resource that a queue can always reclaim: its quota, or less
+// if the quotas exceed the capacity.
 func (g *region) guaranteed(q int32, r int) int64 {
 	return min(g.Tree.Queue(q).Quota[r], g.entitled(q))
 }
 
 // unreturnable returns the reason why a queue cannot reclaim its quota; "" if it can. The reason is
-// a whole group in another queue that is larger than that queue's usage beyond its quota.
-// unreturnable does not find obstacles that need a search, such as fragmented room.
+// that another queue has a whole group that is larger than this queue's usage beyond its quota.
+// Obstacles that only a search can find, such as fragmented room, are not reported.
 func (s *Snapshot) unreturnable(q int32, wholeGroups WholeGroups) string {
 	for r := range s.Names {
 		why := ""
@@ -169,8 +169,8 @@ func (s *Snapshot) unreturnable(q int32, wholeGroups WholeGroups) string {
 	return ""
 }
 
-// unreturnable is like Snapshot's unreturnable, for one region. lacks is the missing amount of the
-// quota in the region.
+// unreturnable does the work of [Snapshot.unreturnable] for one region. lacks is the amount of the
+// quota that the queue does not have.
 func (g *region) unreturnable(q int32, r int, lacks int64, wholeGroups WholeGroups) string {
 	back := g.capacity
 	for _, top := range g.Tree.Top() {
@@ -194,8 +194,8 @@ func (g *region) unreturnable(q int32, r int, lacks int64, wholeGroups WholeGrou
 		amount(lacks-back), held.group, held.queue, amount(g.of(held)), amount(spare))
 }
 
-// beside lists the queues that a queue and its ancestors can reclaim from: the siblings of each of
-// them.
+// beside returns the queues that a queue can reclaim from: its siblings, and the siblings of its
+// ancestors.
 func (s *Snapshot) beside(q int32) []int32 {
 	var out []int32
 	for ; q >= 0; q = s.Tree.Parent(q) {
@@ -212,7 +212,7 @@ func (s *Snapshot) beside(q int32) []int32 {
 	return out
 }
 
-// kinds returns the kind of each resource; Absent for a resource without capacity.
+// kinds returns the kind of each resource. The kind is Absent if there is no capacity.
 func (s *Snapshot) kinds() []fairshare.Kind {
 	out := make([]fairshare.Kind, len(s.Names))
 	for r, name := range s.Names {
@@ -223,8 +223,8 @@ func (s *Snapshot) kinds() []fairshare.Kind {
 	return out
 }
 
-// gives returns the largest amount of a resource that can be reclaimed from a queue. It also
-// returns the largest whole group that prevents more; nil for none.
+// gives returns the largest amount of a resource that can be reclaimed from a queue. tooLarge is
+// the largest whole group that prevents more; nil for none.
 func (g *region) gives(q int32, r int, wholeGroups WholeGroups) (most int64, tooLarge *wholeGroup) {
 	spare := g.Allocated[q][r] - g.guaranteed(q, r)
 	if spare <= 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestQuotaThatIsHeld checks when a queue cannot reclaim its quota. That is so only if whole groups
-// are larger than their queues' usage beyond quota.
+// TestQuotaThatIsHeld checks when a queue cannot reclaim its quota: only if whole groups of other
+// queues are larger than the usage of these queues beyond their quota.
 func TestQuotaThatIsHeld(t *testing.T) {
 	t.Parallel()
 	type work struct {
@@ -107,8 +107,9 @@ func TestQuotaThatIsHeld(t *testing.T) {
 }
 
 // TestQuotaHeldByWhatHoldsIt checks a queue with two whole gangs on a node with 16 GPUs and 64
-// CPUs. One uses 12 GPUs and 36 CPUs, the other 4 of each. The larger gang has more CPUs than the
-// queue uses beyond its quota. It is evictable nevertheless if the quota holds it by its GPUs.
+// CPUs. The larger gang uses 12 GPUs and 36 CPUs, the smaller gang 4 of each. The larger gang has
+// more CPUs than the queue uses beyond its quota. It can still be evicted if the quota holds it by
+// its GPUs.
 func TestQuotaHeldByWhatHoldsIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -148,7 +149,7 @@ func TestQuotaHeldByWhatHoldsIt(t *testing.T) {
 	}
 }
 
-// TestQuotaHeldBesideFreeNodes checks that free nodes do not help a queue if its work cannot reach
+// TestQuotaHeldBesideFreeNodes checks that free nodes do not help a queue whose work cannot run on
 // them.
 func TestQuotaHeldBesideFreeNodes(t *testing.T) {
 	t.Parallel()
