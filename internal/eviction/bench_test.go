@@ -36,12 +36,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
-// bench is an Executor whose clients fail on request. Tests in test/integration/eviction show that
-// a real API server enforces the UID precondition.
+// bench is an Executor whose API calls fail if a test requests it. The clients do not enforce the
+// UID precondition. Tests in test/integration/eviction show that a real API server does.
 type bench struct {
 	t        *testing.T
 	executor *Executor
-	// scheduler answers the questions of executions.
+	// scheduler answers the questions of the [Scheduler] interface.
 	scheduler *fakeScheduler
 	statuses  *podstatus.Writer
 	pods      *fake.Clientset
@@ -51,17 +51,19 @@ type bench struct {
 	clock     *clocktesting.FakeClock
 
 	mu sync.Mutex
-	// calls lists the writes in order, such as "list g", "mark p", "delete p", "nominate p" and
-	// "end g". A dry run is listed too, as in "ask delete p".
+	// calls lists the writes in their order: "list g" writes an intent, "mark p" a condition,
+	// "delete p", "nominate p", and "end g" ends a disruption. A dry run has the prefix "ask", as
+	// in "ask delete p".
 	calls []string
-	// fail is called before each write and each dry run, with the name of the write. If it returns
-	// an errAfter, the write is made and then fails.
+	// fail is called with each write or dry run before it is made. If it returns an error, the call
+	// fails. If the error is an errAfter, the call is made before it fails.
 	fail func(call string) error
-	// done lists the groups that the Executor passed to groupDone.
+	// done lists the groups that the Executor has passed to groupDone.
 	done []string
 }
 
-// fakeScheduler wants every order, and every victim must be deleted, unless a test sets a function.
+// fakeScheduler implements Scheduler. By default, it wants every order, and every victim must be
+// deleted. A test may set functions to change this.
 type fakeScheduler struct {
 	turnBack  func(victim *corev1.Pod) bool
 	wants     func() bool
@@ -98,7 +100,7 @@ func (f *fakeScheduler) HasEnded(victim *corev1.Pod) bool {
 	return f.hasEnded != nil && f.hasEnded(victim.Name)
 }
 
-// errAfter is the error of a call that succeeds in the API server.
+// errAfter is the error of a call that the API server has carried out.
 type errAfter struct{ error }
 
 func (e errAfter) Unwrap() error { return e.error }
@@ -197,7 +199,7 @@ func (b *bench) podCall(action clienttesting.Action) (bool, runtime.Object, erro
 	return err != nil, nil, err
 }
 
-// failing makes the calls with one of these prefixes fail.
+// failing makes all calls with one of these prefixes fail.
 func (b *bench) failing(err error, calls ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -209,7 +211,7 @@ func (b *bench) failing(err error, calls ...string) {
 	}
 }
 
-// made returns the calls so far that have the prefix.
+// made returns the calls so far with this prefix.
 func (b *bench) made(prefix string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -253,8 +255,8 @@ func victim(name string, pods ...string) core.Victim {
 	return v
 }
 
-// order returns an order that evicts victims for the gang ns/urgent. The gang's only member gets
-// node n.
+// order returns an order that evicts victims for the gang ns/urgent. The gang has one member, which
+// is nominated to node n.
 func order(victims ...core.Victim) Order {
 	o := Order{
 		Decision: core.Decision{
@@ -278,8 +280,8 @@ func order(victims ...core.Victim) Order {
 	return o
 }
 
-// evict carries out an order and returns its outcome. It fails the test unless there is exactly one
-// outcome.
+// evict carries out an order and returns its outcome. The test fails if the number of outcomes is
+// not one.
 func (b *bench) evict(o Order) Outcome {
 	b.t.Helper()
 	outcomes := b.executor.Evict(b.t.Context(), o, b.scheduler)
@@ -311,7 +313,7 @@ func (b *bench) group(name string) *v1alpha1.PodGroup {
 	return &pg
 }
 
-// listed returns the names of the pods to evict that a group's status lists.
+// listed returns the names of the pods in the intent to evict a group (status.disruption).
 func (b *bench) listed(name string) []string {
 	b.t.Helper()
 	d := b.group(name).Status.Disruption
@@ -325,7 +327,8 @@ func (b *bench) listed(name string) []string {
 	return out
 }
 
-// target returns the DisruptionTarget condition of a group as "status reason", or "".
+// target returns the status and the reason of a group's DisruptionTarget condition, such as "True
+// PreemptionByScheduler"; "" if there is none.
 func (b *bench) target(name string) string {
 	b.t.Helper()
 	c := meta.FindStatusCondition(b.group(name).Status.Conditions, v1alpha1.ConditionDisruptionTarget)
@@ -348,7 +351,7 @@ func (b *bench) pod(name string) *corev1.Pod {
 	return p
 }
 
-// expectPods fails the test unless exactly these pods exist.
+// expectPods checks that exactly these pods exist.
 func (b *bench) expectPods(want ...string) {
 	b.t.Helper()
 	list, err := b.pods.CoreV1().Pods("ns").List(b.t.Context(), metav1.ListOptions{})
@@ -366,7 +369,7 @@ func (b *bench) expectPods(want ...string) {
 	}
 }
 
-// counted returns the value of a counter, or the sum of a histogram, by name and result.
+// counted returns the value of a counter, or the sum of a histogram, with these labels.
 func (b *bench) counted(name, operation, result string) float64 {
 	b.t.Helper()
 	families, err := b.registry.Gather()
@@ -388,7 +391,8 @@ func (b *bench) counted(name, operation, result string) float64 {
 	return sum
 }
 
-// informed stands in for the scheduler's informers. It holds the pods that a test copied last.
+// informed takes the place of the scheduler's informers. It has the pods that [bench.look] copied
+// last.
 type informed struct {
 	store    cache.Indexer
 	finished []*corev1.Pod
@@ -398,7 +402,7 @@ func (i *informed) Members(types.NamespacedName) gang.Members {
 	return gang.Members{Finished: i.finished}
 }
 
-// look copies the pods of the API to informed.
+// look copies the pods in the API to informed, as an informer does when it receives their events.
 func (b *bench) look(i *informed) {
 	b.t.Helper()
 	list, err := b.pods.CoreV1().Pods("ns").List(b.t.Context(), metav1.ListOptions{})
@@ -418,7 +422,7 @@ func newInformed() *informed {
 	return &informed{store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
 }
 
-// victims returns units that are whole groups of two pods each.
+// victims returns whole groups of two pods each, as victims.
 func victims(prefix string, count int) []core.Victim {
 	out := make([]core.Victim, count)
 	for i := range out {
@@ -428,8 +432,9 @@ func victims(prefix string, count int) []core.Victim {
 	return out
 }
 
-// gated is a client that calls before ahead of each patch and each delete of a pod. The calls of
-// several goroutines can wait there, because the fake client makes only one call at a time.
+// gated is a client that calls before, and then makes each patch or delete of a pod. before may
+// block. So several calls can wait at the same time, although the fake client makes one call at a
+// time.
 type gated struct {
 	kubernetes.Interface
 	before func(call string)

@@ -18,13 +18,13 @@ import (
 // preemptionEvents records events for the preemptor and for the victims.
 type preemptionEvents struct {
 	recorder events.EventRecorder
-	// ofProfile returns the recorder of a profile. It is nil if all profiles use recorder.
+	// ofProfile returns the recorder for a profile. It is nil if all profiles use recorder.
 	ofProfile func(profile string) events.EventRecorder
-	// groups tells the API version of a PodGroup. It is nil if there is only one.
+	// groups returns the API version of a PodGroup. It is nil if there is only one version.
 	groups gang.Source
 }
 
-// by returns the events of an execution whose preemptor belongs to the profile.
+// by returns the events for a preemptor of the profile.
 func (e *preemptionEvents) by(profile string) *preemptionEvents {
 	if e.ofProfile == nil || profile == "" {
 		return e
@@ -32,10 +32,10 @@ func (e *preemptionEvents) by(profile string) *preemptionEvents {
 	return &preemptionEvents{recorder: e.ofProfile(profile), groups: e.groups}
 }
 
-// longestNote is the largest length of an event's note that the API accepts, in bytes.
+// longestNote is the maximum length of an event's note in the API, in bytes.
 const longestNote = 1024
 
-// noteOf returns the text, cut to the length that the API accepts.
+// noteOf shortens a text to the maximum length of a note.
 func noteOf(text string) string {
 	if len(text) <= longestNote {
 		return text
@@ -51,26 +51,26 @@ func podReference(namespace, name string, uid types.UID) *corev1.Pod {
 	}
 }
 
-// victimPod records on a pod that it is evicted.
+// victimPod records an event on a pod that is evicted.
 func (e *preemptionEvents) victimPod(namespace, name string, uid types.UID, by v1alpha1.DisruptionPreemptor, message string) {
 	e.recorder.Eventf(podReference(namespace, name, uid), e.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
 }
 
-// refused records on a member that it keeps running because the API server refuses its deletion,
-// although other members of its group were evicted.
+// refused records an event on a member that stays because the API server refuses its deletion,
+// while other members of its group were evicted.
 func (e *preemptionEvents) refused(namespace, name string, uid types.UID, by v1alpha1.DisruptionPreemptor, err error) {
 	e.recorder.Eventf(podReference(namespace, name, uid), e.reference(by), corev1.EventTypeWarning, "DeletionRefused", "Preempting",
 		"%s", noteOf("it stays, though its PodGroup was to go as a whole: "+err.Error()))
 }
 
-// victimGroup records on a group that it is evicted.
+// victimGroup records an event on a group that is evicted.
 func (e *preemptionEvents) victimGroup(v *core.Victim, by v1alpha1.DisruptionPreemptor, message string) {
 	e.recorder.Eventf(e.victim(v), e.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
 }
 
-// success records on the preemptor which victims were evicted for it. Events that differ only in
-// their text are counted as one and keep the text of the first. The event therefore also refers to
-// the first victim.
+// success records an event on the preemptor that lists the victims. Kubernetes counts events that
+// differ only in their text as one, and keeps the first text. So that different victims make
+// separate events, the event also refers to the first victim.
 func (e *preemptionEvents) success(d *core.Decision) {
 	var related runtime.Object
 	if len(d.Victims) > 0 {
@@ -80,8 +80,8 @@ func (e *preemptionEvents) success(d *core.Decision) {
 		"%s", noteOf(d.Taking()))
 }
 
-// failure records the error on the preemptor. The event's action is the reason of the API error, so
-// that a different error makes a separate event.
+// failure records the error in an event on the preemptor. The action of the event is the reason of
+// the API error. So different errors make separate events.
 func (e *preemptionEvents) failure(d *core.Decision, err error) {
 	action := string(apierrors.ReasonForError(err))
 	if action == "" {
@@ -91,7 +91,7 @@ func (e *preemptionEvents) failure(d *core.Decision, err error) {
 		"%s", noteOf("room could not be made: "+err.Error()))
 }
 
-// victim returns a reference to a victim for events.
+// victim returns a reference to a victim, for events.
 func (e *preemptionEvents) victim(v *core.Victim) runtime.Object {
 	kind := v1alpha1.PreemptorPod
 	if v.Group {
@@ -104,7 +104,7 @@ func (e *preemptionEvents) victim(v *core.Victim) runtime.Object {
 	return e.reference(v1alpha1.DisruptionPreemptor{Kind: kind, Namespace: v.Namespace, Name: name, UID: types.UID(v.UID)})
 }
 
-// reference returns a reference to an object for events.
+// reference returns a reference to an object, for events.
 func (e *preemptionEvents) reference(p v1alpha1.DisruptionPreemptor) runtime.Object {
 	object := metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 	if p.Kind == v1alpha1.PreemptorComposite {

@@ -18,8 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestNotesAreNotTooLong checks that the API accepts the length of notes. Names may have 253
-// characters.
+// TestNotesAreNotTooLong checks that notes with the longest possible names are short enough for the
+// API.
 func TestNotesAreNotTooLong(t *testing.T) {
 	t.Parallel()
 	d := &core.Decision{Message: "gang of 2 fits", Preemptor: core.Preemptor{Namespace: "ns", Name: "urgent"}}
@@ -31,7 +31,7 @@ func TestNotesAreNotTooLong(t *testing.T) {
 	recorded.success(d)
 	recorded.failure(d, errors.New(strings.Repeat("é", longestNote)))
 	for range 2 {
-		// The note follows the type and the reason.
+		// The recorder writes the type, the reason and the note.
 		note := strings.SplitN(<-recorder.Events, " ", 3)[2]
 		if len(note) > longestNote || !strings.HasSuffix(note, " ...") || !utf8.ValidString(note) {
 			t.Errorf("A note has %d bytes, want %d at most, and that it shows: %q", len(note), longestNote, note)
@@ -39,7 +39,7 @@ func TestNotesAreNotTooLong(t *testing.T) {
 	}
 }
 
-// keys is a recorder that keeps the fields by which events are told apart.
+// keys is a recorder that keeps the fields that distinguish events.
 type keys struct{ all []string }
 
 func (k *keys) Eventf(_, related runtime.Object, _, reason, action, _ string, _ ...any) {
@@ -50,8 +50,8 @@ func (k *keys) Eventf(_, related runtime.Object, _, reason, action, _ string, _ 
 	k.all = append(k.all, reason+"/"+action+" "+of)
 }
 
-// TestEventsAreToldApart checks that the preemptor's next victims and a different error make
-// separate events. A counted event would keep the text of the first.
+// TestEventsAreToldApart checks that different victims and different errors make separate events.
+// If they were counted as one event, the event would keep the first text.
 func TestEventsAreToldApart(t *testing.T) {
 	t.Parallel()
 	var told keys
@@ -72,7 +72,8 @@ func TestEventsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestEvictionIsToldByTheProfile checks that events use the recorder of the preemptor's profile.
+// TestEvictionIsToldByTheProfile checks that events are recorded with the recorder of the
+// preemptor's profile.
 func TestEvictionIsToldByTheProfile(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -101,8 +102,8 @@ func TestEvictionIsToldByTheProfile(t *testing.T) {
 	}
 }
 
-// TestEventsArePaced checks that events for many victims are spread over time, and that the
-// preemptor does not wait for them.
+// TestEventsArePaced checks that the events of many victims are spread over time, and that the
+// outcome does not wait for them.
 func TestEventsArePaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +121,7 @@ func TestEventsArePaced(t *testing.T) {
 			t.Errorf("Done after %v: %v", time.Since(start), err)
 		}
 		synctest.Wait()
-		// The preemptor's event is recorded at once.
+		// The preemptor's event does not wait for the events of the victims.
 		if got := len(b.recorded()); got != eventBurst+1 {
 			t.Errorf("%d events at first", got)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
-// execution is the state of one order while its evictions are under way.
+// execution is the state of one order while its victims are evicted.
 type execution struct {
 	*Executor
 	order     *Order
@@ -31,36 +31,38 @@ type execution struct {
 	units     []*unit
 
 	begunMu sync.Mutex
-	// begunGroups holds the groups with a unit whose eviction has begun.
+	// begunGroups has the groups of the units whose eviction has begun.
 	begunGroups sets.Set[types.NamespacedName]
 }
 
-// unit is a victim unit of the decision, with its pods that must be deleted.
+// unit is one victim of the decision, a pod or a whole group, with its pods to delete.
 type unit struct {
 	victim *core.Victim
 	key    types.NamespacedName
-	// group is the group that is evicted, or the group of the evicted pod. It is empty for a pod
-	// without a group.
+	// group is the group that is evicted, or the group of the pod that is evicted. It is empty for
+	// a pod without a group.
 	group types.NamespacedName
-	// message is the reason in the unit's condition, podMessage the reason in its pods' conditions.
+	// message is the text in the unit's condition. podMessage is the text in the conditions of its
+	// pods.
 	message, podMessage string
 	pods                []*corev1.Pod
 
 	mu sync.Mutex
-	// listed is true if the API may have the intent to evict the unit.
+	// listed is true if the intent to evict the unit may have been written to the API.
 	listed bool
-	// asked is true once begin has called mayBegin. refused is the error that mayBegin returned.
+	// asked is true after begin has called mayBegin. refused is the result of that call.
 	asked   bool
 	refused error
-	// committed is true once a delete was sent that may have succeeded.
+	// committed is true after a delete was sent that may have succeeded.
 	committed bool
-	// evicted is true once a delete of one of the unit's pods was accepted.
+	// evicted is true after the delete of any pod of the unit was accepted.
 	evicted bool
-	// gone holds the pods that certainly terminate or are gone.
+	// gone has the pods that certainly terminate or no longer exist.
 	gone sets.Set[types.UID]
-	// announced guards the log lines that are written when the first pod terminates.
+	// announced ensures that the log lines about the unit are written once, when its first pod
+	// terminates.
 	announced sync.Once
-	// recorded guards the event of the unit's group.
+	// recorded ensures that the event of the unit's group is recorded once.
 	recorded sync.Once
 }
 
@@ -82,8 +84,8 @@ func (u *unit) podLogValues(pod *corev1.Pod) []any {
 	return append(values, "node", pod.Spec.NodeName)
 }
 
-// named returns a context for calls about one of the unit's pods. Log lines of the context name the
-// unit's group as well.
+// named returns a context whose log lines name the rule and the node of a pod of the unit. If the
+// unit is a group, they also name the group.
 func (u *unit) named(ctx context.Context, pod *corev1.Pod) context.Context {
 	values := []any{"rule", u.victim.Rule, "node", pod.Spec.NodeName}
 	if u.victim.Group {
@@ -92,8 +94,8 @@ func (u *unit) named(ctx context.Context, pod *corev1.Pod) context.Context {
 	return klog.NewContext(ctx, klog.FromContext(ctx).WithValues(values...))
 }
 
-// begin returns the reason why the eviction of the unit must not begin, or nil if it may. It calls
-// mayBegin only the first time.
+// begin returns the reason why the eviction of the unit must not begin; nil if it may. It calls
+// mayBegin once and then returns the same result.
 func (u *unit) begin(mayBegin func(*unit) error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -103,8 +105,8 @@ func (u *unit) begin(mayBegin func(*unit) error) error {
 	return u.refused
 }
 
-// goes reports whether the unit must be evicted even if the order fails. That is so after a delete
-// that may have succeeded.
+// goes reports whether the unit must be evicted even if the order fails. It must if a delete of the
+// unit may have succeeded.
 func (u *unit) goes() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -154,8 +156,8 @@ func newExecution(e *Executor, order *Order, sched Scheduler, claims []podstatus
 	return x
 }
 
-// run performs the steps of the order. After a failure it withdraws the intents that have had no
-// effect yet.
+// run carries out the steps of the order. If a step fails, run withdraws the intents of the groups
+// without a delete.
 func (x *execution) run(ctx context.Context) Outcome {
 	groups := x.groups()
 	for _, u := range groups {
@@ -207,17 +209,18 @@ func (x *execution) steps(ctx context.Context) error {
 	return x.remove(ctx)
 }
 
-// probe asks the API server, by dry run and before the first change, whether victims can be
-// deleted. It does so for all pods of those units whose deletion may be refused.
+// probe tests by dry run, before anything changes, whether victims can be deleted. It tests all
+// pods of a unit if the deletion of any of them may be refused.
 func (x *execution) probe(ctx context.Context) error {
 	var doubtful []task
 	for _, u := range x.units {
 		if slices.ContainsFunc(u.pods, func(pod *corev1.Pod) bool { return x.remover.refusals.doubts(pod.Namespace, pod.UID) }) {
-			// Unbound pods are not deleted.
+			// Pods that are not bound are not deleted.
 			doubtful = append(doubtful, slices.DeleteFunc(u.tasks(), func(t task) bool { return x.scheduler.IsUnbound(t.pod) })...)
 		}
 	}
-	// Probe all of them, so that the next decision avoids every pod whose deletion is refused.
+	// Test all pods even if one is refused. So the next decision avoids every pod whose deletion is
+	// refused.
 	var v vetoes
 	_, err := each(doubtful, func(t task) error {
 		if err := x.remover.probe(t.unit.named(ctx, t.pod), t.victim()); err != nil {
@@ -230,7 +233,7 @@ func (x *execution) probe(ctx context.Context) error {
 
 func (x *execution) isWanted() bool { return x.scheduler.Wants(x.order) }
 
-// mayBegin returns the reason why the eviction of a unit must not begin, or nil if it may.
+// mayBegin returns the reason why the eviction of a unit must not begin; nil if it may.
 func (x *execution) mayBegin(u *unit) error {
 	if err := x.outdated(u); err != nil {
 		return err
@@ -250,8 +253,8 @@ func (x *execution) mayBegin(u *unit) error {
 	return nil
 }
 
-// outdated returns the reason why a unit must not be evicted any more; nil if it may be. The check
-// applies only before the first delete of the unit.
+// outdated returns the reason why a unit must not be evicted any more; nil if it may be. After the
+// first delete of the unit, this check no longer applies.
 func (x *execution) outdated(u *unit) error {
 	if !x.isWanted() {
 		return errUnwanted
@@ -273,8 +276,8 @@ func (x *execution) groups() []*unit {
 	return out
 }
 
-// persist writes the nomination of one of the preemptor's pods. If the pod is gone, the order is
-// outdated, so that no victim is evicted for it.
+// persist writes the nomination of a pod of the preemptor. If the pod does not exist, persist
+// returns the error of an outdated order, and no victim is evicted.
 func (x *execution) persist(ctx context.Context, c podstatus.Claim) error {
 	err := x.statuses.Write(ctx, c)
 	if hasGone(ctx, x.remover.pods, c.Pod.Namespace, c.Pod.Name, c.Pod.UID, err) {
@@ -283,7 +286,8 @@ func (x *execution) persist(ctx context.Context, c podstatus.Claim) error {
 	return err
 }
 
-// turnBack sends victims without a binding back to the scheduler's queue.
+// turnBack asks the scheduler to return each victim without a binding to its queue. It removes
+// these victims from their units.
 func (x *execution) turnBack(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	for _, u := range x.units {
@@ -301,7 +305,7 @@ func (x *execution) turnBack(ctx context.Context) {
 	}
 }
 
-// list writes the intent to evict a whole group.
+// list writes the intent to evict a whole group to the group's status.
 func (x *execution) list(ctx context.Context, u *unit) error {
 	x.ledger.at(u.key, func(e *entry) {
 		for _, pod := range u.pods {
@@ -313,8 +317,9 @@ func (x *execution) list(ctx context.Context, u *unit) error {
 	u.mu.Lock()
 	u.listed = true
 	u.mu.Unlock()
-	// This check runs again after each read of the status. A new run is recorded in the scheduler
-	// before its status is written. A status written after the read causes a conflict.
+	// write calls this function again after each read of the status. The scheduler records a new
+	// run before it writes the run to the status. So either this function sees the new run, or the
+	// status changes after the read and the write has a conflict.
 	_, err := x.intents.write(ctx, &x.order.Decision, u.victim, u.pods, func() error {
 		if x.scheduler.RunsAnew(x.order, u.key) {
 			return errAnew
@@ -326,16 +331,16 @@ func (x *execution) list(ctx context.Context, u *unit) error {
 		klog.FromContext(ctx).V(6).Info("Listed a group's victims", append(u.logValues(), "victims", len(u.pods))...)
 		return nil
 	case apierrors.IsNotFound(err):
-		// The pods changed since the decision.
+		// The PodGroup was deleted after the decision.
 		return fmt.Errorf("%w: PodGroup %s has gone", ErrOutdated, u.key)
 	default:
 		return x.noteUnlisted(u, fmt.Errorf("mark PodGroup %s: %w", u.key, err))
 	}
 }
 
-// noteUnlisted records a refusal for each pod of a group if the group's intent cannot be written,
-// because the group then cannot be evicted. Conflicts at every try count as a refusal too, because
-// the next order would have the same conflicts.
+// noteUnlisted records a refusal for each pod of a group whose intent cannot be written. The group
+// cannot be evicted without an intent. If every try ends in a conflict, this also counts as a
+// refusal, because the next order would have the same conflicts.
 func (x *execution) noteUnlisted(u *unit, err error) error {
 	note := x.remover.note
 	if apierrors.IsConflict(err) && !isDenied(err) {
@@ -363,7 +368,7 @@ func (u *unit) tasks() []task {
 	return out
 }
 
-// victim returns the pod in the form that the remover needs.
+// victim returns the pod as a victimPod for the remover.
 func (t task) victim() victimPod {
 	return victimPod{
 		namespace: t.pod.Namespace, name: t.pod.Name, node: t.pod.Spec.NodeName, uid: t.pod.UID, message: t.unit.podMessage,
@@ -371,13 +376,13 @@ func (t task) victim() victimPod {
 	}
 }
 
-// remove deletes the pods, unit after unit.
+// remove deletes the pods of all units, in the order of the units.
 func (x *execution) remove(ctx context.Context) error {
 	var tasks []task
 	for _, u := range x.units {
 		tasks = append(tasks, u.tasks()...)
 	}
-	// After a failed call, no other unit is begun.
+	// After a failed call, the eviction of no further unit begins.
 	var failed atomic.Bool
 	var mu sync.Mutex
 	var going []task
@@ -390,7 +395,8 @@ func (x *execution) remove(ctx context.Context) error {
 			x.settle(t, absent)
 			return nil
 		}
-		// The call that marks the pod takes time, so check again whether the order is outdated.
+		// Setting the condition of the pod takes time. Before the delete, check again whether the
+		// order is outdated.
 		var outdated error
 		became, err := x.remover.remove(t.unit.named(ctx, t.pod), t.victim(), func() bool {
 			if t.unit.goes() {
@@ -417,12 +423,13 @@ func (x *execution) remove(ctx context.Context) error {
 		}
 		return outdated
 	})
-	// Events are API calls as well. The preemptor does not wait for them, and they must not delay
-	// its binding.
+	// Events are API calls too. The outcome does not wait for them, so they do not delay the
+	// binding of the preemptor.
 	x.running.Go(func() {
 		x.noteMembers(going)
 		for _, t := range going {
-			// Wait fails when the process ends. The remaining events are then recorded at once.
+			// Wait returns an error when the process ends. The remaining events are then recorded
+			// without a pause.
 			_ = x.pace.Wait(x.ctx)
 			x.record(t.unit, t.pod)
 		}
@@ -430,7 +437,8 @@ func (x *execution) remove(ctx context.Context) error {
 	return err
 }
 
-// settle records the result of a removal in the unit and, for a group, also in the ledger.
+// settle records the result of a removal in the unit. For a whole group, it also records the result
+// in the ledger.
 func (x *execution) settle(t task, became removal) {
 	t.unit.settle(became, t.pod.UID)
 	if t.unit.victim.Group {
@@ -438,7 +446,8 @@ func (x *execution) settle(t task, became removal) {
 	}
 }
 
-// lost measures the work that is lost with a pod. A pod that has not started loses none.
+// lost adds the work that is lost with a pod to the metrics. A pod that has not started loses no
+// work.
 func (x *execution) lost(pod *corev1.Pod) {
 	if start := pod.Status.StartTime; start != nil {
 		requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
@@ -446,8 +455,8 @@ func (x *execution) lost(pod *corev1.Pod) {
 	}
 }
 
-// noteMembers writes to the status of PodGroups that some of their members were evicted one by one.
-// For a group that is evicted as a whole, the intent already shows this.
+// noteMembers records in the status of PodGroups which members were evicted one by one. It leaves
+// out groups that are evicted as a whole, because their intents already have the pods.
 func (x *execution) noteMembers(going []task) {
 	type loss struct {
 		rule core.Rule
@@ -473,7 +482,7 @@ func (x *execution) noteMembers(going []task) {
 	}
 }
 
-// announce logs, once, that a unit is evicted.
+// announce logs that a unit is evicted, once for each unit.
 func (u *unit) announce(logger klog.Logger) {
 	u.announced.Do(func() {
 		logger.V(2).Info("Preempted a victim", append(u.logValues(), "victims", len(u.pods))...)
@@ -481,7 +490,8 @@ func (u *unit) announce(logger klog.Logger) {
 	})
 }
 
-// record records the event of an evicted pod and, once, the event of its group.
+// record records the event of a pod that is evicted. With the first pod of a group, it also records
+// the event of the group.
 func (x *execution) record(u *unit, pod *corev1.Pod) {
 	by := x.events.by(x.order.Profile)
 	if u.victim.Group {
@@ -490,11 +500,11 @@ func (x *execution) record(u *unit, pod *corev1.Pod) {
 	by.victimPod(pod.Namespace, pod.Name, pod.UID, x.preemptor, u.podMessage)
 }
 
-// withdrawIntents withdraws the intents of groups without a delete. If a call fails, the Finisher
-// completes the withdrawal: the ledger lists the pods that must stay.
+// withdrawIntents withdraws the intents of the groups without a delete. If a call fails, the
+// Finisher withdraws the intent later: the ledger has the pods that must stay.
 func (x *execution) withdrawIntents(ctx context.Context) {
 	if x.ctx.Err() != nil {
-		// The process is ending. The next leader completes the intents that are written.
+		// The process ends. The next leader completes the intents that are written.
 		return
 	}
 	ctx, cancel := x.bind(context.WithoutCancel(ctx))
@@ -516,15 +526,15 @@ func (x *execution) withdrawIntents(ctx context.Context) {
 	})
 }
 
-// withdraw removes the pods from the list of an intent. If the call fails, the ledger keeps the
-// pods for a later try. Pods that a new order lists in the meantime stay on the list.
+// withdraw removes pods from the intent of a group. If the call fails, the ledger keeps the pods
+// for a later try. A pod that a newer order has listed stays in the intent.
 func (e *Executor) withdraw(ctx context.Context, key types.NamespacedName, uids sets.Set[types.UID]) error {
 	e.ledger.at(key, func(en *entry) { en.withdrawn = en.withdrawn.Union(uids) })
 	if err := e.intents.withdraw(ctx, key, func() sets.Set[types.UID] { return e.ledger.withdrawn(key).Intersection(uids) }); err != nil {
 		return fmt.Errorf("take the preemption of PodGroup %s back: %w", key, err)
 	}
 	e.ledger.at(key, func(en *entry) {
-		// Pods that a new order has listed are not in withdrawn any more.
+		// If a newer order has listed a pod, the pod is no longer in withdrawn.
 		en.spared = en.spared.Union(en.withdrawn.Intersection(uids))
 		en.withdrawn = en.withdrawn.Difference(uids)
 	})

@@ -25,18 +25,19 @@ import (
 )
 
 const (
-	// maxParallel is the number of calls that one eviction makes at the same time.
+	// maxParallel is the maximum number of concurrent API calls of one eviction.
 	maxParallel = 32
-	// withdrawTimeout bounds the time that a preemptor waits for intents to be withdrawn after a
-	// failure. The Finisher withdraws the remaining ones.
+	// withdrawTimeout is the maximum time that an execution spends on withdrawing intents after a
+	// failure. The Finisher withdraws the remaining intents.
 	withdrawTimeout = 5 * time.Second
-	// eventRate is the number of victims per second that get an event, after the first eventBurst.
-	// Otherwise all events for a large gang's victims would be written while the gang is bound.
+	// eventRate is the maximum number of victims per second whose events are recorded, after the
+	// first eventBurst victims. Without a limit, the events of a large gang's victims would be
+	// written while the preemptor is bound.
 	eventRate, eventBurst = 100, 50
 )
 
-// Executor carries out orders. Its goroutines end when their order is complete or the context of
-// New is done. Wait waits for all of them. It is safe for concurrent use.
+// Executor carries out orders in goroutines. A goroutine ends when its order is complete, or when
+// the context of New ends. Wait waits for all of them. The Executor is safe for concurrent use.
 type Executor struct {
 	ctx      context.Context
 	intents  intents
@@ -48,14 +49,14 @@ type Executor struct {
 	pace     *rate.Limiter
 	clock    clock.PassiveClock
 	metrics  *metrics.Metrics
-	// groupDone is called with each group when an execution has finished its work on the group.
+	// groupDone is called with each group after an execution has finished its work on the group.
 	groupDone func(types.NamespacedName)
 	running   sync.WaitGroup
 }
 
-// New returns an Executor. It deletes pods with the client pods and marks PodGroups with the client
-// groups, which must read from the API server. It nominates with statuses and records events for
-// preemptors and victims with recorder. It makes no call after ctx is done.
+// New returns an Executor. It deletes pods with pods, and marks PodGroups with groups, which must
+// read from the API server and not from a cache. It writes nominations with statuses, and records
+// events with recorder. It makes no call after ctx has ended.
 func New(
 	ctx context.Context, pods kubernetes.Interface, groups client.Client, statuses *podstatus.Writer,
 	recorder events.EventRecorder, clk clock.PassiveClock, options ...Option,
@@ -80,11 +81,11 @@ func New(
 	return e
 }
 
-// Wait returns when no order is carried out and no nomination is written any more.
+// Wait returns when all orders are complete and all nominations are written.
 func (e *Executor) Wait() { e.running.Wait() }
 
-// Nominate writes nominations in another goroutine. The writes continue after the end of the
-// caller's context, which belongs to a scheduling cycle. A failed write is tried again later.
+// Nominate writes nominations in another goroutine. ctx is only for log lines: the writes continue
+// after the scheduling cycle and its context have ended. A write that fails is retried later.
 func (e *Executor) Nominate(ctx context.Context, nominations []podstatus.Nomination) {
 	claims := e.statuses.Nominate(nominations)
 	if len(claims) == 0 {
@@ -93,7 +94,7 @@ func (e *Executor) Nominate(ctx context.Context, nominations []podstatus.Nominat
 	e.running.Go(func() {
 		ctx, cancel := e.bind(context.WithoutCancel(ctx))
 		defer cancel()
-		// The function returns no error, so each claim is processed.
+		// The function returns no error, so each does not stop at a failure.
 		_, _ = each(claims, func(c podstatus.Claim) error {
 			if err := e.statuses.Write(ctx, c); err != nil && !apierrors.IsNotFound(err) {
 				klog.FromContext(ctx).V(2).Info("Left a nomination as it is in the API for now", "pod", klog.KObj(c.Pod), "reason", err)
@@ -103,9 +104,9 @@ func (e *Executor) Nominate(ctx context.Context, nominations []podstatus.Nominat
 	})
 }
 
-// Evict carries out an order in another goroutine and calls sched during the eviction. It records
-// the nominations before it returns, so that later nominations of the same pods win. The channel
-// receives exactly one value. The caller need not receive it.
+// Evict carries out an order in another goroutine, and asks sched questions during the eviction.
+// Before it returns, it registers the nominations, so that later nominations of the same pods
+// replace them. The channel receives exactly one Outcome. The caller may ignore it.
 func (e *Executor) Evict(ctx context.Context, order Order, sched Scheduler) <-chan Outcome {
 	claims := e.statuses.Nominate(order.Nominations)
 	outcomes := make(chan Outcome, 1)
@@ -132,7 +133,7 @@ func (e *Executor) bind(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// finished records the end of an execution in metrics, logs and events.
+// finished records the end of an execution in metrics, log lines and events.
 func (e *Executor) finished(ctx context.Context, order *Order, outcome Outcome, took time.Duration) {
 	err, taken := outcome.Err, len(order.Victims)
 	if err != nil {
@@ -164,8 +165,8 @@ func (e *Executor) finished(ctx context.Context, order *Order, outcome Outcome, 
 	e.metrics.Ran(metrics.Preemption, result, order.Profile, took)
 }
 
-// each calls do for all items in order, up to maxParallel at a time, until a call fails. It returns
-// the items without a call, and the first error.
+// each calls do for the items in order, at most maxParallel at a time. After the first failure it
+// begins no further call. It returns the items that do was not called for, and the first error.
 func each[T any](items []T, do func(T) error) (left []T, err error) {
 	var g errgroup.Group
 	g.SetLimit(maxParallel)

@@ -62,7 +62,7 @@ func TestEvictionWritesEverythingDownBeforeItTouchesPods(t *testing.T) {
 			}
 		}
 	}
-	// One event for each pod, one for each group, and one for the preemptor.
+	// Five pods, two groups and the preemptor get one event each.
 	if got := b.recorded(); len(got) != 8 {
 		t.Errorf("Events are %q", got)
 	}
@@ -103,8 +103,8 @@ func TestEvictionOfWhatHasGoneAlready(t *testing.T) {
 	}
 }
 
-// TestEvictionThatIsOutOfDate checks that no victim changes if the decision does not apply any
-// more, and that this is not a failure.
+// TestEvictionThatIsOutOfDate checks that no victim changes if the decision is outdated, and that
+// this does not count as a failure.
 func TestEvictionThatIsOutOfDate(t *testing.T) {
 	t.Parallel()
 	another := group("g")
@@ -116,7 +116,8 @@ func TestEvictionThatIsOutOfDate(t *testing.T) {
 	}{
 		"the victims' group has gone":          {objects: []client.Object{pod("urgent-0")}},
 		"the victims' group has been replaced": {objects: []client.Object{another, pod("urgent-0")}},
-		// The scheduler has not seen the deletion and retries as after a failure.
+		// The scheduler does not know yet that the preemptor was deleted. It retries as after a
+		// failure.
 		"the preemptor has gone":                   {objects: []client.Object{group("g")}},
 		"the preemptor has gone and that is known": {objects: []client.Object{group("g")}, wants: wantedFor(0), wantUnwanted: true},
 		"the preemptor has no more use for it":     {objects: []client.Object{group("g"), pod("urgent-0")}, wants: wantedFor(0), wantUnwanted: true},
@@ -147,7 +148,7 @@ func TestEvictionThatIsOutOfDate(t *testing.T) {
 	}
 }
 
-// wantedFor returns a function that returns true for the first calls.
+// wantedFor returns a function that returns true in the first calls, as many as times.
 func wantedFor(times int) func() bool {
 	var mu sync.Mutex
 	return func() bool {
@@ -158,8 +159,8 @@ func wantedFor(times int) func() bool {
 	}
 }
 
-// TestEvictionThatFailsBeforeTheFirstDelete checks that such a failure evicts no pod and withdraws
-// all intents.
+// TestEvictionThatFailsBeforeTheFirstDelete checks that a failure before the first delete evicts no
+// pod, and that all intents are withdrawn.
 func TestEvictionThatFailsBeforeTheFirstDelete(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -204,8 +205,8 @@ func TestEvictionThatFailsBeforeTheFirstDelete(t *testing.T) {
 	}
 }
 
-// TestEvictionThatFailsLater checks that a group with a delete keeps its intent, and that the
-// intents of the other groups are withdrawn.
+// TestEvictionThatFailsLater checks a failure after the first delete. A group with a delete keeps
+// its intent, and the intents of the other groups are withdrawn.
 func TestEvictionThatFailsLater(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -213,7 +214,7 @@ func TestEvictionThatFailsLater(t *testing.T) {
 		err       error
 		wantBegun []types.UID
 		wantPods  []string
-		// wantListed holds the groups that keep their list.
+		// wantListed lists the groups that keep their intent.
 		wantListed []string
 	}{
 		"at the second pod of a group": {
@@ -228,8 +229,8 @@ func TestEvictionThatFailsLater(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// There are far more units than parallel calls, so most units are not begun at the
-			// first failure.
+			// The number of units is much larger than maxParallel. So most units have not begun
+			// when the first call fails.
 			objects := append(whole("g"), pod("urgent-0"))
 			victims := append(victims("h", 30), victim("g", "g-0", "g-1"))
 			slices.Reverse(victims)
@@ -237,7 +238,7 @@ func TestEvictionThatFailsLater(t *testing.T) {
 				objects = append(objects, whole(v.Name)...)
 			}
 			b := newBench(t, objects...)
-			// All other calls wait for the failure.
+			// All other calls wait until the call that fails.
 			failed, first := make(chan struct{}), make(chan struct{})
 			b.executor.remover.pods = gated{b.pods, func(call string) {
 				switch {
@@ -280,8 +281,8 @@ func sameElements[T ~string](a, b []T) bool {
 	return slices.Equal(a, b)
 }
 
-// TestSinglePodsThatWereNotReachedStay checks that pods after the failure stay, and that the
-// outcome lists the pods before the failure as begun.
+// TestSinglePodsThatWereNotReachedStay checks that pods after the failed call stay. The outcome
+// lists the pods before it as begun.
 func TestSinglePodsThatWereNotReachedStay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, pod("urgent-0"), pod("a"), pod("b"))
@@ -305,8 +306,8 @@ func TestSinglePodsThatWereNotReachedStay(t *testing.T) {
 		t.Errorf("Failed with %v, %v have begun", got.Err, got.Begun)
 	}
 	b.expectPods("urgent-0", "b")
-	// The result of this delete is unknown, so the outcome does not list the pod. If the pod
-	// terminates, its status shows that.
+	// The result of this delete is unknown, so the outcome must not list the pod as begun. If the
+	// pod does terminate, the scheduler sees this in the pod's status.
 	b = newBench(t, pod("urgent-0"), pod("a"))
 	b.failing(errLost, "delete a")
 	if got := b.evict(order(victim("a"))); got.Err == nil || got.Begun.Has("uid-a") {
@@ -314,8 +315,8 @@ func TestSinglePodsThatWereNotReachedStay(t *testing.T) {
 	}
 }
 
-// TestVictimThatHasEnded checks that a pod that finished before its removal is left alone, and that
-// the other victims are evicted.
+// TestVictimThatHasEnded checks that a victim that has finished by itself is not deleted. The other
+// victims are evicted.
 func TestVictimThatHasEnded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("urgent-0"), pod("a"))...)
@@ -330,7 +331,7 @@ func TestVictimThatHasEnded(t *testing.T) {
 	}
 }
 
-// TestUnwantedInTheMiddle checks that no unit is begun after the preemptor is gone.
+// TestUnwantedInTheMiddle checks that no further unit begins after the preemptor was deleted.
 func TestUnwantedInTheMiddle(t *testing.T) {
 	t.Parallel()
 	objects := []client.Object{pod("urgent-0")}
@@ -375,8 +376,8 @@ func TestUnwantedInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestUnwantedOnceMarked checks a preemptor that needs no room any more by the time that the call
-// to mark a pod returns.
+// TestUnwantedOnceMarked checks a preemptor that stops needing the order while the condition of a
+// victim is written. No victim is deleted.
 func TestUnwantedOnceMarked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("single"), pod("urgent-0"))...)
@@ -414,7 +415,8 @@ func TestEvictionOfVictimsThatAreNotBound(t *testing.T) {
 	}
 }
 
-// TestEarlierIntentsStay checks that pods of an earlier, incomplete preemption stay on the list.
+// TestEarlierIntentsStay checks that the pods of an earlier intent that is not complete stay in the
+// intent.
 func TestEarlierIntentsStay(t *testing.T) {
 	t.Parallel()
 	before := group("g")
@@ -458,8 +460,8 @@ func TestEvictionEndsWithItsExecutor(t *testing.T) {
 	<-ended
 }
 
-// TestDurationsAreTrue checks that the measured time spans the first to the last call, for every
-// result.
+// TestDurationsAreTrue checks that the measured duration is the time from the first call to the
+// last call, for success and failure.
 func TestDurationsAreTrue(t *testing.T) {
 	t.Parallel()
 	for result, err := range map[string]error{"success": nil, "error": errForbidden} {
@@ -481,8 +483,8 @@ func TestDurationsAreTrue(t *testing.T) {
 	}
 }
 
-// TestLostWork checks the measured lost work: the requests of evicted pods times their running
-// time. Pods that are gone already, or had not started, lose nothing.
+// TestLostWork checks the metric of lost work: the requests of the evicted pods, multiplied by
+// their running time. Pods that have not started, or that were already gone, count as 0.
 func TestLostWork(t *testing.T) {
 	t.Parallel()
 	running := func(name string, gpus string, since int64) *corev1.Pod {
@@ -509,7 +511,7 @@ func TestLostWork(t *testing.T) {
 	if got := b.evict(o); got.Err != nil {
 		t.Fatalf("It came to %+v", got)
 	}
-	// The clock of the bench shows 1000 s.
+	// The clock of the bench is at 1000 s.
 	if got, want := b.counted("preempted_resource_seconds_total", "", ""), 2.0*100+4*10; got != want {
 		t.Errorf("%v GPU-seconds are lost, want %v", got, want)
 	}

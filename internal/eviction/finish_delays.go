@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// firstDelay and longestDelay bound the delay before the next try for a group that could not be
-	// evicted completely.
+	// firstDelay and longestDelay are the shortest and the longest delay before the next try, if a
+	// group could not be evicted completely.
 	firstDelay   = 50 * time.Millisecond
 	longestDelay = 30 * time.Second
 )
 
-// delays holds the delays of groups that could not be evicted completely. Each failure doubles the
-// delay. A workqueue's own delays do not suffice: each change of a pod queues its group, and a try
-// that marks pods changes them. It is safe for concurrent use.
+// delays has the delays of groups that could not be evicted completely. Each failed try doubles the
+// delay. The delays of the work queue are not enough: each change of a pod queues its group at
+// once, and each try changes pods when it sets their conditions. delays is safe for concurrent use.
 type delays struct {
 	clock clock.PassiveClock
 
@@ -25,8 +25,7 @@ type delays struct {
 	groups map[types.NamespacedName]delay
 }
 
-// delay is the delay of one group: the time of the first failure, the length of the delay, and its
-// end.
+// delay is the delay of one group. since is the time of its first failure.
 type delay struct {
 	since  time.Time
 	length time.Duration
@@ -37,7 +36,7 @@ func newDelays(clk clock.PassiveClock) *delays {
 	return &delays{clock: clk, groups: make(map[types.NamespacedName]delay)}
 }
 
-// left returns the remaining delay of a group. It is 0 or negative if the group may be tried.
+// left returns the time until a group may be tried again. It is 0 or negative if that is now.
 func (d *delays) left(key types.NamespacedName) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,7 +46,7 @@ func (d *delays) left(key types.NamespacedName) time.Duration {
 	return 0
 }
 
-// putOff starts or doubles the delay of a group after a try that failed.
+// putOff starts the delay of a group after a failed try, or doubles the last delay.
 func (d *delays) putOff(key types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +59,7 @@ func (d *delays) putOff(key types.NamespacedName) {
 	d.groups[key] = g
 }
 
-// lasting returns the time since the first failure of a group, or 0 if there was no failure.
+// lasting returns the time since the first failure of a group; 0 if no try has failed.
 func (d *delays) lasting(key types.NamespacedName) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,7 +69,7 @@ func (d *delays) lasting(key types.NamespacedName) time.Duration {
 	return 0
 }
 
-// forget ends the delay of a group that is gone or has no pods left to evict.
+// forget deletes the delay of a group, because the group is gone or all its pods are evicted.
 func (d *delays) forget(key types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestRefusedRemovalIsPutOff checks that tries to delete a refused pod get rarer, down to one every
-// 30 seconds. Events of the pods, such as the mark of the last try, reconcile the group all the
-// time. Each pod is marked once.
+// TestRefusedRemovalIsPutOff checks a pod whose deletion is refused. The tries become rarer, down
+// to one every 30 seconds, although events of the pods reconcile the group all the time. Each pod
+// gets its condition once.
 func TestRefusedRemovalIsPutOff(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, disrupted("g-0", "leaving"), pod("g-0"), terminating(pod("leaving")))
@@ -38,14 +38,14 @@ func TestRefusedRemovalIsPutOff(t *testing.T) {
 	}
 }
 
-// TestDelayEnds checks that a delay ends with its cause and leaves no entry behind.
+// TestDelayEnds checks that a delay ends with its cause, and that no entry is left.
 func TestDelayEnds(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		// change is the event during the delay.
+		// change is the event that happens during the delay.
 		change func(f *finishing) error
 		wait   time.Duration
-		// wantPods lists the pods that are left in the end.
+		// wantPods lists the pods that exist at the end.
 		wantPods []string
 	}{
 		"it is let go": {change: func(f *finishing) error {

@@ -23,8 +23,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// lookAgain is the interval between checks of a disruption whose pods terminate, if no event
-// reports that one of them is gone.
+// lookAgain is the interval between checks of a group whose pods terminate. It matters only if no
+// event reports that a pod is gone.
 const lookAgain = 30 * time.Second
 
 // Members lists the members of a group, including finished members.
@@ -32,34 +32,34 @@ type Members interface {
 	Members(key types.NamespacedName) gang.Members
 }
 
-// Finisher completes the preemptions of whole groups. For each group without an execution in this
-// process, it evicts the pods that the group's status.disruption lists, and withdraws pods whose
-// preemption was given up. It ends the disruption when the last pod of the list is gone. It must
-// run only on the leader.
+// Finisher completes the preemptions of whole groups that no execution in this process works on. It
+// evicts the pods in the group's intent (status.disruption). It removes pods from the intent whose
+// preemption was given up. It ends the disruption when the last pod of the intent is gone. Run it
+// only on the leader.
 type Finisher struct {
 	*Executor
 	groups  client.Reader
 	pods    corelisters.PodLister
 	members Members
 	delays  *delays
-	// timeout returns how long the Finisher tries to delete a member whose deletion is refused
-	// after other members of its group were evicted.
+	// timeout returns the time that the Finisher keeps trying to delete a refused member. Other
+	// members of its group were evicted already.
 	timeout func() time.Duration
 }
 
 var _ reconcile.Reconciler = (*Finisher)(nil)
 
-// NewFinisher returns a Finisher that works beside an Executor. It reads PodGroups from groups,
-// which may be a cache. It looks up pods in pods, which may lack finished pods, and in members. If
-// the deletion of a member is refused for longer than timeout, the member stays even though other
-// members of its group were evicted.
+// NewFinisher returns a Finisher that shares the ledger of an Executor. It reads PodGroups from
+// groups, which may be a cache. It reads pods from pods, which may lack finished pods, and from
+// members. If the deletion of a member is refused for longer than timeout, the member stays,
+// although other members of its group were evicted.
 func NewFinisher(e *Executor, groups client.Reader, pods corelisters.PodLister, members Members, timeout func() time.Duration) *Finisher {
 	e.ledger.keep()
 	return &Finisher{Executor: e, groups: groups, pods: pods, members: members, delays: newDelays(e.clock), timeout: timeout}
 }
 
-// Reconcile does every step for one PodGroup that is possible now. After an error, the caller
-// retries with growing delays.
+// Reconcile does all steps for one PodGroup that are possible now. If it returns an error, the
+// caller must retry with growing delays.
 func (f *Finisher) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	key := req.NamespacedName
 	var pg v1alpha1.PodGroup
@@ -74,7 +74,7 @@ func (f *Finisher) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	}
 	known := f.ledger.read(key)
 	if known != nil && known.running > 0 {
-		// The end of the execution triggers the next call.
+		// An execution works on the group. When it ends, Reconcile is called again.
 		return reconcile.Result{}, nil
 	}
 	if pg.Status.Disruption == nil {
@@ -83,18 +83,18 @@ func (f *Finisher) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return f.with(ctx, key, pg.Status.Disruption)
 }
 
-// without handles a group whose status, as the reader shows it, has no list of pods to evict.
+// without handles a group without an intent, according to f.groups. The cache may lag behind.
 func (f *Finisher) without(ctx context.Context, key types.NamespacedName, pg *v1alpha1.PodGroup, known *entry) (reconcile.Result, error) {
 	f.delays.forget(key)
 	if known != nil && known.withdrawn.Len() > 0 {
-		// The cache may not have the list yet.
+		// The cache may not show the intent yet, so withdraw it.
 		if err := f.withdraw(ctx, key, known.withdrawn); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
-	// On a PodGroup of scheduling.k8s.io, another scheduler may have set the condition. On the
-	// PodGroups of reprieve.dev, only Reprieve sets it, always together with a list, and ends both
-	// together.
+	// If the PodGroup is native (scheduling.k8s.io), another scheduler may have set the condition.
+	// If it is not, only Reprieve sets the condition, always together with an intent. A condition
+	// without an intent must then end.
 	if !native.IsNative(pg) && meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionDisruptionTarget) {
 		if err := f.intents.close(ctx, key, nil); err != nil {
 			return reconcile.Result{}, fmt.Errorf("end the disruption of PodGroup %s: %w", key, err)
@@ -106,7 +106,7 @@ func (f *Finisher) without(ctx context.Context, key types.NamespacedName, pg *v1
 	return reconcile.Result{}, nil
 }
 
-// with handles a group whose status has a list of pods to evict.
+// with handles a group whose status has an intent.
 func (f *Finisher) with(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption) (reconcile.Result, error) {
 	l := f.sort(key, d)
 	if l.withdrawn.Len() > 0 {
@@ -134,18 +134,19 @@ func (f *Finisher) with(ctx context.Context, key types.NamespacedName, d *v1alph
 	return reconcile.Result{RequeueAfter: lookAgain}, nil
 }
 
-// list has the pods on the list of a group's status, sorted by the next step for each pod.
+// list has the pods of a group's intent, sorted by their next step.
 type list struct {
-	// left holds the pods to evict.
+	// left has the pods to evict.
 	left []v1alpha1.DisruptedPod
-	// gone holds the pods that are gone or have finished. Terminating pods are neither in left nor
-	// in gone.
+	// gone has the pods that no longer exist or have finished. A terminating pod is neither in left
+	// nor in gone.
 	gone sets.Set[types.UID]
-	// withdrawn holds the pods to remove from the list.
+	// withdrawn has the pods that must be removed from the intent.
 	withdrawn sets.Set[types.UID]
 }
 
-// isWhole reports whether left holds every pod of the list except the withdrawn ones.
+// isWhole reports whether left has all pods of the intent except the withdrawn ones. If so, no pod
+// of the group was evicted.
 func (l *list) isWhole(d *v1alpha1.PodGroupDisruption) bool {
 	return len(l.left) == len(d.Pods)-l.withdrawn.Len()
 }
@@ -175,8 +176,8 @@ func (f *Finisher) sort(key types.NamespacedName, d *v1alpha1.PodGroupDisruption
 			case e.seen.Has(p.UID) || e.absent.Has(p.UID):
 				out.gone.Insert(p.UID)
 			default:
-				// The informer has never had this pod, and may be late. So the pod is checked at
-				// the API server.
+				// The informer has never shown this pod. It may be late, so the API server decides
+				// whether the pod exists.
 				out.left = append(out.left, p)
 			}
 		}
@@ -184,7 +185,7 @@ func (f *Finisher) sort(key types.NamespacedName, d *v1alpha1.PodGroupDisruption
 	return out
 }
 
-// complete evicts the remaining pods of a group whose eviction an execution has begun or recorded.
+// complete evicts the remaining pods of a group with an intent.
 func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, l *list) error {
 	start, left := f.clock.Now(), l.left
 	logger := klog.FromContext(ctx).WithValues(
@@ -214,8 +215,8 @@ func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1
 	return err
 }
 
-// ask checks by dry run whether all pods can be deleted. It does so only while the preemption can
-// still be withdrawn as a whole, as far as this process can see.
+// ask tests by dry run whether all pods can be deleted. It does so only if no pod was evicted as
+// far as this process can see, because the preemption can then still be withdrawn.
 func (f *Finisher) ask(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, l *list, pods []victimPod) error {
 	if !l.isWhole(d) {
 		return nil
@@ -231,7 +232,8 @@ func (f *Finisher) ask(ctx context.Context, key types.NamespacedName, d *v1alpha
 	return errors.Join(err, lookErr)
 }
 
-// removeAll evicts all pods that it can. Refused deletions do not stop the eviction of the others.
+// removeAll evicts all pods that can be deleted. If the deletion of a pod is refused, it continues
+// with the other pods.
 func (f *Finisher) removeAll(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, pods []victimPod) error {
 	var v vetoes
 	_, err := each(pods, func(pod victimPod) error {
@@ -245,7 +247,7 @@ func (f *Finisher) removeAll(ctx context.Context, key types.NamespacedName, d *v
 	return cmp.Or(err, v.first)
 }
 
-// inGroup adds the pod's name to an error. It returns nil for nil.
+// inGroup adds the name of the pod to an error; nil stays nil.
 func inGroup(pod victimPod, err error) error {
 	if err == nil {
 		return nil
@@ -253,9 +255,9 @@ func inGroup(pod victimPod, err error) error {
 	return fmt.Errorf("evict pod %s/%s of a group that has begun to go: %w", pod.namespace, pod.name, err)
 }
 
-// giveUp withdraws members whose deletion is refused, after a failed try. If no pod of the group
-// was deleted, and no call can still delete one, it withdraws all members. Otherwise it withdraws
-// only members that were refused for longer than the timeout. It returns the error that remains.
+// giveUp withdraws members whose deletion was refused in a try that failed. If the group is intact
+// (see isIntact), it withdraws all members. Otherwise it withdraws only members that were refused
+// for longer than the timeout. It returns the error that remains.
 func (f *Finisher) giveUp(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, failed error) error {
 	if !isVeto(failed) {
 		return failed
@@ -289,8 +291,8 @@ func (f *Finisher) giveUp(ctx context.Context, key types.NamespacedName, d *v1al
 	return nil
 }
 
-// isIntact reports whether no pod of a group was touched. The API server still has all pods on the
-// list, no pod terminates, and no failed delete call is recent enough to still succeed.
+// isIntact reports whether certainly no pod of a group was evicted. The API server has all pods of
+// the intent, no pod terminates, and no failed delete call is so recent that it may still succeed.
 func (f *Finisher) isIntact(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, l *list) (bool, error) {
 	last := d.Time.Time
 	if known := f.ledger.read(key); known != nil && known.unsure.After(last) {
@@ -303,7 +305,8 @@ func (f *Finisher) isIntact(ctx context.Context, key types.NamespacedName, d *v1
 	return !touched && err == nil, err
 }
 
-// isTouched reports whether the API server shows one of the remaining pods as gone or terminating.
+// isTouched reports whether any remaining pod terminates or no longer exists, according to the API
+// server.
 func (f *Finisher) isTouched(ctx context.Context, key types.NamespacedName, l *list) (bool, error) {
 	errTouched := errors.New("touched")
 	_, err := each(l.left, func(p v1alpha1.DisruptedPod) error {

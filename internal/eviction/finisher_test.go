@@ -49,7 +49,7 @@ func (f *finishing) mustReconcile() reconcile.Result {
 	return result
 }
 
-// disrupted returns a group that lists pods, as a scheduler leaves it when its process ends.
+// disrupted returns a group with an intent to evict pods, as a scheduler that has ended leaves it.
 func disrupted(pods ...string) *v1alpha1.PodGroup {
 	pg := group("g")
 	d := &v1alpha1.PodGroupDisruption{
@@ -71,7 +71,7 @@ func terminating(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// nativeGroups returns PodGroups as objects of scheduling.k8s.io.
+// nativeGroups is a reader that returns PodGroups as objects of scheduling.k8s.io.
 type nativeGroups struct{ client.Reader }
 
 func (n nativeGroups) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -82,9 +82,9 @@ func (n nativeGroups) Get(ctx context.Context, key client.ObjectKey, obj client.
 	return err
 }
 
-// TestTargetOfAnotherScheduler checks that the condition of a PodGroup of scheduling.k8s.io is left
-// alone, because another scheduler may have set it. On a PodGroup of reprieve.dev without a list,
-// an earlier process has left the condition, and the Finisher ends it.
+// TestTargetOfAnotherScheduler checks a DisruptionTarget condition without an intent. On a native
+// PodGroup, another scheduler may have set the condition, so it stays. On a PodGroup of
+// reprieve.dev, an earlier process has set it, so the Finisher ends it.
 func TestTargetOfAnotherScheduler(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"scheduling.k8s.io": "True PreemptionByScheduler", "reprieve.dev": "False PreemptionByScheduler"} {
@@ -104,15 +104,15 @@ func TestTargetOfAnotherScheduler(t *testing.T) {
 	}
 }
 
-// TestFinishesWhatWasBegun checks that exactly the pods on the list are evicted, and that the
-// disruption ends with the last of them.
+// TestFinishesWhatWasBegun checks that exactly the pods in the intent are evicted, and that the
+// disruption ends when the last of them is gone.
 func TestFinishesWhatWasBegun(t *testing.T) {
 	t.Parallel()
 	again := pod("again")
 	again.UID = "another"
 	f := newFinishing(t, disrupted("g-0", "g-1", "gone", "leaving", "again"),
 		pod("g-0"), pod("g-1"), pod("g-new"), terminating(pod("leaving")), again)
-	// A fake client ignores preconditions.
+	// The fake client ignores preconditions, so return the conflict here.
 	f.fail = func(call string) error {
 		if call == "mark again" {
 			return apierrors.NewConflict(corev1.Resource("pods"), "again", errors.New("the UID in the precondition"))
@@ -139,7 +139,7 @@ func TestFinishesWhatWasBegun(t *testing.T) {
 	if strings.Count(told, "preempted by pod ns/urgent") != 2 {
 		t.Errorf("Events are %q", told)
 	}
-	// No call is made twice, regardless of whether the informers are up to date.
+	// Further calls of Reconcile make no API call, whether the informers are up to date or not.
 	before := len(f.calls)
 	f.mustReconcile()
 	f.look(f.informed)
@@ -165,8 +165,8 @@ func TestFinishesWhatWasBegun(t *testing.T) {
 	}
 }
 
-// TestFinishedMembersAreLeftAlone checks that finished pods are not deleted. They occupy no room,
-// and their status and logs may still be needed.
+// TestFinishedMembersAreLeftAlone checks that finished pods are not deleted. They use no resources,
+// and users may need their status and logs.
 func TestFinishedMembersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, disrupted("done"), pod("done"))
@@ -182,7 +182,7 @@ func TestFinishedMembersAreLeftAlone(t *testing.T) {
 }
 
 // TestUnseenPodsAreAskedFor checks that the Finisher asks the API server about pods that the
-// informer has never had.
+// informer has never shown.
 func TestUnseenPodsAreAskedFor(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, disrupted("g-0", "g-1"))
@@ -221,8 +221,8 @@ func TestFinishingThatFails(t *testing.T) {
 	}
 }
 
-// TestEvictionAndFinisher checks that the Finisher leaves a group alone during an eviction, and
-// that it continues after the eviction failed.
+// TestEvictionAndFinisher checks that the Finisher does nothing for a group while an execution
+// works on it. After the execution has failed, the Finisher continues.
 func TestEvictionAndFinisher(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, append(whole("g"), pod("urgent-0"))...)
@@ -265,8 +265,8 @@ func TestEvictionAndFinisher(t *testing.T) {
 	}
 }
 
-// TestLastDisruption checks that a group keeps the preemptor of its last preemption and the number
-// of preemptions.
+// TestLastDisruption checks that the status of a group has its last preemptor and the number of its
+// preemptions.
 func TestLastDisruption(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, append(whole("g"), pod("urgent-0"))...)
@@ -289,7 +289,7 @@ func TestLastDisruption(t *testing.T) {
 	}
 }
 
-// TestLastDisruptionOfMembers checks that evictions of single members are recorded once for each
+// TestLastDisruptionOfMembers checks that the eviction of several single members is recorded as one
 // preemption.
 func TestLastDisruptionOfMembers(t *testing.T) {
 	t.Parallel()
@@ -317,8 +317,8 @@ func TestLastDisruptionOfMembers(t *testing.T) {
 	}
 }
 
-// TestWithdrawnIntentsAreNotFinished checks that an intent that could not be withdrawn at once is
-// withdrawn later. No pod of it is evicted.
+// TestWithdrawnIntentsAreNotFinished checks an intent whose withdrawal failed. It is withdrawn
+// later, and no pod in it is evicted.
 func TestWithdrawnIntentsAreNotFinished(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, append(append(whole("g"), whole("h")...), pod("urgent-0"))...)
@@ -341,8 +341,8 @@ func TestWithdrawnIntentsAreNotFinished(t *testing.T) {
 	}
 }
 
-// TestWithdrawalMeetsANewOrder checks that pods that a new order listed stay on the list when the
-// intent of an earlier order is withdrawn.
+// TestWithdrawalMeetsANewOrder checks that withdrawing the intent of an earlier order does not
+// remove the pods that a newer order has listed.
 func TestWithdrawalMeetsANewOrder(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, append(append(whole("g"), whole("h")...), pod("urgent-0"))...)
@@ -367,7 +367,7 @@ func TestWithdrawalMeetsANewOrder(t *testing.T) {
 	}
 }
 
-// stale is a cache that holds an earlier version of a PodGroup.
+// stale is a cache that returns an earlier version of a PodGroup.
 type stale struct {
 	client.Reader
 
@@ -379,8 +379,8 @@ func (s stale) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ 
 	return nil
 }
 
-// TestWithdrawnIntentsThatACacheStillHas checks that the Finisher does not complete a withdrawn
-// list from a cache that lags behind. A new list is completed again.
+// TestWithdrawnIntentsThatACacheStillHas checks that the Finisher does not complete an intent that
+// was withdrawn, although its cache still shows the intent. It completes a newer intent.
 func TestWithdrawnIntentsThatACacheStillHas(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, append(whole("g"), pod("urgent-0"))...)
@@ -405,7 +405,8 @@ func TestWithdrawnIntentsThatACacheStillHas(t *testing.T) {
 	f.expectPods("urgent-0")
 }
 
-// TestConditionWithoutAList checks that the Finisher ends a condition without a list.
+// TestConditionWithoutAList checks that the Finisher ends a DisruptionTarget condition without an
+// intent.
 func TestConditionWithoutAList(t *testing.T) {
 	t.Parallel()
 	pg := group("g")
@@ -416,7 +417,7 @@ func TestConditionWithoutAList(t *testing.T) {
 		t.Errorf("The condition is %s", got)
 	}
 	f.expectPods("g-0")
-	// A group that is gone is not reconciled again either.
+	// A group that was deleted is not reconciled again.
 	if err := f.groups.Delete(t.Context(), pg); err != nil {
 		t.Fatal(err)
 	}
@@ -425,8 +426,8 @@ func TestConditionWithoutAList(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptWithoutAFinisher checks that the ledger of an Executor without a Finisher keeps
-// no entries.
+// TestNothingIsKeptWithoutAFinisher checks that the ledger of an Executor without a Finisher has no
+// entries after an order.
 func TestNothingIsKeptWithoutAFinisher(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
@@ -438,8 +439,8 @@ func TestNothingIsKeptWithoutAFinisher(t *testing.T) {
 	}
 }
 
-// TestPreemptedAgain checks the counter of groups that are preempted for another preemptor within
-// an hour of their last preemption.
+// TestPreemptedAgain checks the metric that counts groups that are preempted for different
+// preemptors within an hour.
 func TestPreemptedAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

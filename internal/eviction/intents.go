@@ -23,15 +23,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// againWithin is the period after a preemption within which the next one counts as preempted again.
+// againWithin is the maximum time between two preemptions of a group for the second to count as
+// preempted again.
 const againWithin = time.Hour
 
-// intents writes the intent to evict to the status of PodGroups. Its client reads from the API
-// server.
+// intents writes the intents to evict groups (status.disruption). Its client reads from the API
+// server and not from a cache.
 type intents struct {
 	client client.Client
 	clock  clock.PassiveClock
-	// again is called for each group that is preempted again within againWithin; see remember.
+	// again is called for each group that is preempted for another preemptor within againWithin.
 	again func()
 }
 
@@ -47,9 +48,9 @@ func preemptorOf(d *core.Decision) v1alpha1.DisruptionPreemptor {
 	return v1alpha1.DisruptionPreemptor{Kind: kind, Namespace: d.Preemptor.Namespace, Name: name, UID: types.UID(d.Preemptor.UID)}
 }
 
-// write records the intent to evict a whole group with these pods, and returns the group as
-// written. Pods of an earlier intent that is not complete stay on the list. write calls may after
-// each read and returns its error.
+// write records the intent to evict a whole group with these pods, and returns the group as it was
+// written. Pods of an earlier intent that is not complete stay in the intent. write calls may after
+// each read of the group. If may returns an error, write returns it and writes nothing.
 func (in *intents) write(ctx context.Context, d *core.Decision, v *core.Victim, pods []*corev1.Pod, may func() error) (*v1alpha1.PodGroup, error) {
 	key := types.NamespacedName{Namespace: v.Namespace, Name: v.Name}
 	now := metav1.NewTime(in.clock.Now())
@@ -80,8 +81,8 @@ func (in *intents) write(ctx context.Context, d *core.Decision, v *core.Victim, 
 	})
 }
 
-// withdraw removes pods that must stay from a group's list. Without a list it does nothing. It
-// calls which again for each version of the list that it reads.
+// withdraw removes pods that must stay from the intent of a group. If there is no intent, it does
+// nothing. It calls which after each read of the group, to get these pods.
 func (in *intents) withdraw(ctx context.Context, key types.NamespacedName, which func() sets.Set[types.UID]) error {
 	_, err := in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
 		if pg.Status.Disruption == nil {
@@ -101,7 +102,8 @@ func (in *intents) withdraw(ctx context.Context, key types.NamespacedName, which
 	return err
 }
 
-// close removes pods that are gone from a group's list. The disruption ends with the last of them.
+// close removes pods that are gone from the intent of a group. If no pod is left, it ends the
+// disruption.
 func (in *intents) close(ctx context.Context, key types.NamespacedName, pods sets.Set[types.UID]) error {
 	again := false
 	_, err := in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
@@ -130,11 +132,12 @@ func (in *intents) close(ctx context.Context, key types.NamespacedName, pods set
 	return err
 }
 
-// mostMembersNamed is the largest number of members that status.lastDisruption names.
+// mostMembersNamed is the maximum number of members in status.lastDisruption.
 const mostMembersNamed = 64
 
-// note records on a group that some of its members were preempted one by one. stops is the number
-// of preemptions that stopped the group since it last made progress; 0 if this one did not stop it.
+// note records in the status of a group that some of its members were preempted one by one. stops
+// is the number of preemptions that stopped the group since it last made progress. It is 0 if this
+// preemption did not stop the group.
 func (in *intents) note(ctx context.Context, key types.NamespacedName, by v1alpha1.DisruptionPreemptor, rule string, stops int32, members []string) error {
 	now := metav1.NewTime(in.clock.Now())
 	slices.Sort(members)
@@ -154,9 +157,9 @@ func (in *intents) note(ctx context.Context, key types.NamespacedName, by v1alph
 	return err
 }
 
-// remember records a group's last disruption. stops is the number of preemptions that stopped the
-// group since it last made progress; 0 if this one did not stop it. remember reports whether the
-// group was preempted for another preemptor less than againWithin before.
+// remember records the last disruption of a group. stops is the number of preemptions that stopped
+// the group since it last made progress. It is 0 if this preemption did not stop the group.
+// remember reports whether another preemptor preempted the group less than againWithin before.
 func remember(pg *v1alpha1.PodGroup, by v1alpha1.DisruptionPreemptor, rule string, at metav1.Time, stops int32) (again bool) {
 	last := &v1alpha1.LastDisruption{Preemptor: by, Rule: rule, Time: at, Count: 1}
 	if before := pg.Status.LastDisruption; before != nil {
@@ -171,11 +174,12 @@ func remember(pg *v1alpha1.PodGroup, by v1alpha1.DisruptionPreemptor, rule strin
 	return again
 }
 
-// oneMore returns the number of a group's stops with the current one.
+// oneMore returns stops plus one, limited to the largest int32.
 func oneMore(stops int32) int32 { return min(stops, math.MaxInt32-1) + 1 }
 
-// stopsOf returns the number of preemptions that stopped a gang since it last made progress. It
-// includes the preemption of the Decision. It is 0 if the gang keeps minCount members.
+// stopsOf returns the number of preemptions that stopped a gang since it last made progress,
+// including the preemption of the Decision. It is 0 if the Decision leaves minCount members to the
+// gang.
 func stopsOf(d *core.Decision, key types.NamespacedName) int32 {
 	for i := range d.BrokenGangs {
 		if g := &d.BrokenGangs[i]; g.Namespace == key.Namespace && g.Name == key.Name {
@@ -185,7 +189,7 @@ func stopsOf(d *core.Decision, key types.NamespacedName) int32 {
 	return 0
 }
 
-// end keeps these pods on the list, or ends the disruption if there are none.
+// end replaces the pods in the intent with left. If left is empty, end ends the disruption.
 func end(pg *v1alpha1.PodGroup, left []v1alpha1.DisruptedPod, reason, message string) {
 	if len(left) > 0 {
 		pg.Status.Disruption.Pods = left
@@ -205,15 +209,15 @@ func setTarget(pg *v1alpha1.PodGroup, status metav1.ConditionStatus, reason, mes
 // errNothingToChange ends a change that would change nothing.
 var errNothingToChange = fmt.Errorf("nothing to change")
 
-// conflictBackoff is the time between tries to write a status that others write too. A tenant may
-// change its PodGroup many times a second, and each try must fall between two changes. So there are
-// many tries, all within half a second.
+// conflictBackoff configures the retries of a write after a conflict. A user may change a PodGroup
+// many times a second, and the write succeeds only between two changes. So there are many tries,
+// within half a second.
 func conflictBackoff() wait.Backoff {
 	return wait.Backoff{Steps: 12, Duration: 2 * time.Millisecond, Factor: 1.5, Jitter: 0.5}
 }
 
-// change applies edit to the current status of a group and writes it. After a conflict with another
-// writer, it reads the group and applies edit again. It returns the conflict of the last try.
+// change applies edit to the current status of a group and writes it. After a conflict, it reads
+// the group again and repeats this. If the last try has a conflict, change returns that error.
 func (in *intents) change(ctx context.Context, key types.NamespacedName, edit func(*v1alpha1.PodGroup) error) (*v1alpha1.PodGroup, error) {
 	var changed *v1alpha1.PodGroup
 	err := retry.RetryOnConflict(conflictBackoff(), func() error {

@@ -9,42 +9,44 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// memory is the time that this process relies on its own actions rather than on its caches, which
-// may be late.
+// memory is the time that this process relies on the record of its own actions. Its caches may be
+// late by that time.
 const memory = time.Minute
 
-// ledger holds the facts about disrupted groups that the API does not show. These are the groups
-// with an execution, the results of calls for their pods, and the pods to withdraw. It is safe for
+// ledger has the facts about disrupted groups that the API does not show: the executions that work
+// on a group, the results of calls for its pods, and the pods to withdraw. It is safe for
 // concurrent use.
 type ledger struct {
 	clock clock.PassiveClock
 
 	mu      sync.Mutex
 	entries map[types.NamespacedName]*entry
-	// kept is true if a Finisher reads the entries and drops them later.
+	// kept is true if a Finisher uses the entries and deletes them. Without one, the entries are
+	// deleted after each execution.
 	kept bool
 }
 
-// entry holds the facts about one group. The sets hold the UIDs of pods.
+// entry has the facts about one group. Its sets contain UIDs of pods.
 type entry struct {
-	// running counts the evictions of this process that work on the group.
+	// running is the number of executions in this process that work on the group.
 	running int
-	// seen holds pods that the scheduler has seen. If its informer no longer has such a pod, the
-	// pod is gone.
+	// seen has the pods that the scheduler's informer has shown. If the informer no longer has such
+	// a pod, the pod no longer exists.
 	seen sets.Set[types.UID]
-	// accepted holds pods that were deleted and may still terminate. absent holds pods that were
-	// found gone.
+	// accepted has the pods whose delete was accepted. They may still terminate. absent has the
+	// pods that did not exist when they were to be deleted.
 	accepted, absent sets.Set[types.UID]
-	// withdrawn holds pods on the list that must stay, because the preemption was given up.
+	// withdrawn has the pods in the intent that must stay, because the preemption was given up.
 	withdrawn sets.Set[types.UID]
-	// spared holds pods that were removed from the list. A reader's cache may still list them.
+	// spared has the pods that were removed from the intent, although a cache may still show them
+	// there.
 	spared sets.Set[types.UID]
-	// unsure is the time of the last failed delete that may still succeed.
+	// unsure is the time of the last delete call that failed but may still succeed.
 	unsure time.Time
 	used   time.Time
 }
 
-// at changes an entry. It creates an empty entry if there is none.
+// at changes the entry of a group, and creates the entry if there is none.
 func (l *ledger) at(key types.NamespacedName, change func(*entry)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,12 +65,12 @@ func (l *ledger) at(key types.NamespacedName, change func(*entry)) {
 	e.used = l.clock.Now()
 }
 
-// begin records that an eviction of this process works on a group.
+// begin records that an execution of this process works on a group.
 func (l *ledger) begin(key types.NamespacedName) {
 	l.at(key, func(e *entry) { e.running++ })
 }
 
-// end records that an eviction has finished its work on a group.
+// end records that an execution has finished its work on a group.
 func (l *ledger) end(key types.NamespacedName) {
 	l.at(key, func(e *entry) { e.running-- })
 	l.mu.Lock()
@@ -78,7 +80,7 @@ func (l *ledger) end(key types.NamespacedName) {
 	}
 }
 
-// note records the result of the removal of one of the group's pods.
+// note records the result of the removal of a pod of the group.
 func (l *ledger) note(key types.NamespacedName, uid types.UID, r removal) {
 	l.at(key, func(e *entry) {
 		switch r {
@@ -93,7 +95,7 @@ func (l *ledger) note(key types.NamespacedName, uid types.UID, r removal) {
 	})
 }
 
-// withdrawn returns the pods to withdraw that no later order has listed.
+// withdrawn returns the pods to withdraw from the intent of a group.
 func (l *ledger) withdrawn(key types.NamespacedName) sets.Set[types.UID] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +119,8 @@ func (l *ledger) read(key types.NamespacedName) *entry {
 	}
 }
 
-// prune drops the entry of a group that was not used for longer than memory. It reports whether an
-// entry remains.
+// prune deletes the entry of a group if nothing has used it for longer than memory. It reports
+// whether there is still an entry.
 func (l *ledger) prune(key types.NamespacedName) (left bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +132,7 @@ func (l *ledger) prune(key types.NamespacedName) (left bool) {
 	return ok
 }
 
-// drop drops the entry of a group that does not exist any more.
+// drop deletes the entry of a group that does not exist any more.
 func (l *ledger) drop(key types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,8 +141,8 @@ func (l *ledger) drop(key types.NamespacedName) {
 	}
 }
 
-// keep makes the ledger preserve the entries of ended executions, for a Finisher that reads and
-// drops them.
+// keep makes the ledger keep the entries after executions have ended. Call it if a Finisher uses
+// the ledger.
 func (l *ledger) keep() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

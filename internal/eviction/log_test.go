@@ -11,14 +11,14 @@ import (
 	"k8s.io/klog/v2/ktesting"
 )
 
-// TestLogTellsAGroupsStory checks that level 2 shows the steps of a workload, and that every line
-// names the workload.
+// TestLogTellsAGroupsStory checks the log lines about a victim group at each verbosity. Each line
+// must name the group.
 func TestLogTellsAGroupsStory(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		verbosity int
 		prepare   func(b *bench)
-		// want lists the messages about the victim group, in any order.
+		// want lists the expected messages about the group, in any order.
 		want []string
 	}{
 		"what happened": {verbosity: 2, want: []string{"Preempted a victim"}},

@@ -7,10 +7,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// countLostWork adds the lost work of the evicted units to the metrics. It also adds the lost work
-// of the other members of a gang that stops. It is called after the last removal.
+// countLostWork adds the lost work of the evicted units to the metrics. If a gang stops, its other
+// members lose their work too, so countLostWork includes them. Call it after the last removal.
 func (x *execution) countLostWork() {
-	// For a gang that stops, use the class of any of its members.
+	// A gang that stops is counted with the PriorityClass of any of its members.
 	classes, remains := make(map[types.NamespacedName]string), make(map[types.NamespacedName]bool)
 	for _, u := range x.units {
 		evicted, gone := u.fate()
@@ -29,14 +29,16 @@ func (x *execution) countLostWork() {
 	}
 }
 
-// loses adds lost work in milli-device-seconds, of a victim with a PriorityClass.
+// loses adds lost work to the metrics. class is the PriorityClass of the victim, and lost is in
+// milli-device-seconds.
 func (x *execution) loses(class string, lost int64) {
 	x.metrics.LostWork(metrics.Parties{
 		Queue: x.order.Decision.Preemptor.Queue, PreemptorClass: x.order.PreemptorClass, VictimClass: class,
 	}, float64(lost)/core.MilliDevices)
 }
 
-// fate reports whether a delete of the unit was accepted, and whether the unit is evicted or gone.
+// fate reports whether a delete of the unit was accepted. gone is true if it was, or if a pod of
+// the unit no longer exists.
 func (u *unit) fate() (evicted, gone bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

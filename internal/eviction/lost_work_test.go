@@ -10,8 +10,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestLostWorkByClass checks the lost work of an order, by queue and PriorityClasses. A victim that
-// stays loses nothing. If some victims of a gang stay, the gang loses only the work of the others.
+// TestLostWorkByClass checks the metric of lost work by queue and PriorityClass. A victim that
+// stays loses nothing. If some victims of a gang stay, only the work of the evicted victims is
+// lost.
 func TestLostWorkByClass(t *testing.T) {
 	t.Parallel()
 	all := map[string]removal{"g-0": accepted, "g-1": accepted, "m-0": accepted, "m-1": accepted, "single": accepted}
@@ -22,7 +23,7 @@ func TestLostWorkByClass(t *testing.T) {
 	}
 	cases := map[string]struct {
 		became map[string]removal
-		// want are device-seconds by the class of the victim.
+		// want has the lost device-seconds by the PriorityClass of the victim.
 		want map[string]float64
 	}{
 		"all go":                          {became: all, want: map[string]float64{"low": 1 + 2 + 4 + 32, "lower": 8}},
@@ -64,7 +65,7 @@ func TestLostWorkByClass(t *testing.T) {
 	}
 }
 
-// lostTo returns the lost device-seconds of a class of victims.
+// lostTo returns the lost device-seconds for a queue, a class of preemptors and a class of victims.
 func (b *bench) lostTo(queue, preemptor, victim string) float64 {
 	b.t.Helper()
 	families, err := b.registry.Gather()

@@ -30,7 +30,8 @@ func (b *bench) nominate(nominations ...podstatus.Nomination) {
 	b.executor.Wait()
 }
 
-// TestNominate checks that new nominations are written. The tests of podstatus cover the details.
+// TestNominate checks that new nominations are written. The tests of package podstatus cover the
+// details.
 func TestNominate(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, pod("p"), nominated("q", "n"))
@@ -43,7 +44,8 @@ func TestNominate(t *testing.T) {
 	}
 }
 
-// held is a transport that blocks requests. It reports whether the caller gave them up.
+// held is a transport that blocks requests until released. It reports in gaveUp whether the context
+// of a request ended.
 type held struct{ arrived, released, gaveUp chan struct{} }
 
 func (h *held) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -56,7 +58,7 @@ func (h *held) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestNominationsOutliveTheirCycle checks that nominations are written after the context of their
-// cycle has ended.
+// scheduling cycle has ended.
 func TestNominationsOutliveTheirCycle(t *testing.T) {
 	t.Parallel()
 	h := &held{arrived: make(chan struct{}, 10), released: make(chan struct{}), gaveUp: make(chan struct{})}
@@ -79,8 +81,8 @@ func TestNominationsOutliveTheirCycle(t *testing.T) {
 	}
 }
 
-// TestLaterNominationsWin checks that later nominations win over the nominations of an order, even
-// if the order starts late.
+// TestLaterNominationsWin checks a nomination that is made after Evict has returned. It replaces
+// the nomination of the order, even if the order starts later.
 func TestLaterNominationsWin(t *testing.T) {
 	t.Parallel()
 	o := order(victim("single"))
@@ -103,8 +105,8 @@ func TestLaterNominationsWin(t *testing.T) {
 	}
 }
 
-// TestNominationsAreGivenBack checks that nominations that were not written, because another one
-// failed, can be made again.
+// TestNominationsAreGivenBack checks nominations that were not written because the write of another
+// one failed. It must be possible to make them again.
 func TestNominationsAreGivenBack(t *testing.T) {
 	t.Parallel()
 	o := order(victim("single"))

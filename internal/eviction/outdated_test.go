@@ -11,12 +11,12 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestGroupThatRunsAnew checks that a group with a new run since the decision stays, unless its
-// eviction has begun. A new run may protect the group.
+// TestGroupThatRunsAnew checks a group that starts a new run after the decision. It is evicted only
+// if its eviction had begun earlier, because the new run may protect it.
 func TestGroupThatRunsAnew(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// after is the number of calls of RunsAnew that return false for h.
+		// after is the number of first calls of RunsAnew that return false for group h.
 		after     int
 		wantStays bool
 	}{
@@ -45,13 +45,13 @@ func TestGroupThatRunsAnew(t *testing.T) {
 	}
 }
 
-// TestSurplusThatIsNeeded checks that a surplus member stays if its gang has lost another member
-// since the decision.
+// TestSurplusThatIsNeeded checks a surplus member whose gang loses another member after the
+// decision. The gang now needs the surplus member, so it stays.
 func TestSurplusThatIsNeeded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		surplus bool
-		// after is the number of calls of KeepsMinCount that return true.
+		// after is the number of first calls of KeepsMinCount that return true.
 		after     int
 		wantStays bool
 	}{
@@ -81,8 +81,8 @@ func TestSurplusThatIsNeeded(t *testing.T) {
 	}
 }
 
-// TestRunThatBeginsBesideTheRecord checks a group whose new run is written at the same time as the
-// intent. The intent gets a conflict and must not be written again.
+// TestRunThatBeginsBesideTheRecord checks a group whose new run is written between the read and the
+// write of the intent. The write has a conflict, and must not be repeated.
 func TestRunThatBeginsBesideTheRecord(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
@@ -104,8 +104,8 @@ func TestRunThatBeginsBesideTheRecord(t *testing.T) {
 	}
 }
 
-// TestVictimThatHasMoved checks that an unbound victim that has another node since the decision
-// stays there. Its group stays too.
+// TestVictimThatHasMoved checks a victim that was not bound at the time of the decision and then
+// got another node. The victim and its group are not evicted.
 func TestVictimThatHasMoved(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]int{"before anything is written down": 0, "before it goes": 1} {

@@ -7,9 +7,9 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// TestPatienceBeginsWithARefusal has a webhook that fails for a moment, twice, half an hour apart. In
-// between, the refused pod is deleted. The refusal half an hour later must not protect a pod at once:
-// patience begins with it.
+// TestPatienceBeginsWithARefusal checks a webhook that fails twice, half an hour apart. Between the
+// failures, the refused pod is deleted. The second refusal must not protect a pod at once, because
+// the time of patience begins again with this refusal.
 func TestPatienceBeginsWithARefusal(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))

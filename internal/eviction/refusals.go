@@ -18,61 +18,64 @@ import (
 )
 
 const (
-	// firstRefusal and longestRefusal bound the protection of a pod after its deletion was refused.
-	// Each further refusal doubles its length.
+	// firstRefusal and longestRefusal are the shortest and the longest protection of a pod whose
+	// deletion was refused. Each further refusal doubles the protection.
 	firstRefusal   = 10 * time.Second
 	longestRefusal = 10 * time.Minute
-	// patience is the time that deletions in a namespace must be refused before pods are protected
-	// and other victims are chosen. A webhook that cannot be reached may soon answer again.
+	// patience is the time that deletions in a namespace must be refused before refused pods are
+	// protected. The delay gives a webhook that cannot be reached the time to recover.
 	patience = time.Minute
-	// doubtful is the time after a refusal when deletions in the namespace are first tested by dry
-	// run. As long as it lasts, the refusal counts towards the next one.
+	// doubtful is the time after a refusal in a namespace during which deletions there are first
+	// tested by dry run. During that time, a further refusal continues the series.
 	doubtful = time.Hour
-	// unbroken is the longest gap between two refusals that count as one continuous series.
+	// unbroken is the longest time between two refusals of a pod that belong to one series without
+	// a break.
 	unbroken = 2 * time.Minute
 )
 
-// Refusals records the pods whose deletion the API server refuses: an admission policy or webhook
-// denies it, or cannot be reached. Evicting other victims together with such a pod would be
-// useless. So the next order first asks the API server by dry run.
+// Refusals records the pods whose deletion the API server refuses, because an admission policy or
+// webhook denies it or cannot be reached. If such a pod cannot be evicted, evicting the other
+// victims of the same order would be useless. So the next order tests the deletion by dry run
+// before it changes anything.
 //
-// Once deletions in a namespace were refused for [patience], a refused pod and its unit are
-// protected for a while. A refusal is recorded until the pod is gone. When one refused pod is
-// deleted after all, the other pods of its namespace are no longer protected.
+// When deletions in a namespace have been refused for [patience], a pod that is refused again is
+// protected for a while, together with its unit. A record lasts until the pod is gone. When a
+// refused pod is deleted after all, the other refused pods of its namespace lose their protection.
 //
-// A refusal may also have its cause in the object itself. The pod or its PodGroup may be too large
-// or invalid, or other clients may write the PodGroup all the time. Such a pod is protected at
-// once. The refusal does not affect other pods. Refusals is safe for concurrent use.
+// A refusal may also come from the object: the pod or its PodGroup is too large or invalid, or
+// other clients change the PodGroup all the time. Such a pod is protected at once, and its refusal
+// does not affect other pods. Refusals is safe for concurrent use.
 type Refusals struct {
 	clock clock.PassiveClock
 
 	mu   sync.Mutex
 	pods map[types.UID]*refusedPod
-	// namespaces holds the namespaces with a refused deletion.
+	// namespaces maps each namespace with a refused deletion to the times of the refusals.
 	namespaces map[string]refusing
-	// changed is called with the node of each pod whose protection changes. lifted is called when
-	// protections end early.
+	// changed is called with the node of a pod whose protection has changed.
 	changed func(node string)
-	lifted  func()
+	// lifted is called when protections end early.
+	lifted func()
 }
 
-// refusing is the time of the first and of the last refusal in a namespace.
+// refusing has the times of the first and of the last refusal in a namespace.
 type refusing struct{ since, last time.Time }
 
-// refusedPod is the record of one pod.
+// refusedPod is the record of one pod whose deletion was refused.
 type refusedPod struct {
 	namespace, node string
-	// since is the start of the current series of refusals, last the time of the last refusal.
+	// since is the start of the current series of refusals. last is the time of the last refusal.
 	since, last time.Time
-	// until is the end of the protection, length its duration.
+	// until is the end of the protection, and length is its duration.
 	until  time.Time
 	length time.Duration
-	// ofObject is true if the last refusal was due to the pod or its PodGroup, and not to a rule
-	// for the namespace.
+	// ofObject is true if the last refusal came from the pod or its PodGroup, and not from a policy
+	// or webhook.
 	ofObject bool
 }
 
-// protect begins the next protection, which is twice as long as the last one.
+// protect starts a protection that is twice as long as the last one, between firstRefusal and
+// longestRefusal.
 func (f *refusedPod) protect(now time.Time) {
 	f.length = min(max(2*f.length, firstRefusal), longestRefusal)
 	f.until = now.Add(f.length)
@@ -85,16 +88,18 @@ func NewRefusals(clk clock.PassiveClock) *Refusals {
 	}
 }
 
-// Follow sets two callbacks. changed is called with the node of each pod whose Until changes,
-// except by the passage of time. lifted is called when protections end early. Both are called by
-// goroutines of executions and must not block. Call Follow before the first order.
+// Follow sets two callbacks. changed is called with the node of a pod when Until returns another
+// time for the pod. lifted is called when protections end early. Neither is called when a
+// protection ends by time. Executions call them from their goroutines, so they must not block. Call
+// Follow before the first order.
 func (r *Refusals) Follow(changed func(node string), lifted func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changed, r.lifted = changed, lifted
 }
 
-// Until returns the end of a pod's protection, or the zero time if no protection is recorded.
+// Until returns the end of a pod's protection. It may be in the past, and is zero if there was no
+// protection.
 func (r *Refusals) Until(uid types.UID) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,15 +109,15 @@ func (r *Refusals) Until(uid types.UID) time.Time {
 	return time.Time{}
 }
 
-// Forget removes the record of a pod that is gone.
+// Forget deletes the record of a pod that is gone.
 func (r *Refusals) Forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.pods, uid)
 }
 
-// Note records that the deletion of a pod on a node was refused. It reports whether the pod is
-// protected now.
+// Note records that an admission policy or webhook refused the deletion of a pod on a node. It
+// reports whether the pod is protected now.
 func (r *Refusals) Note(namespace, node string, uid types.UID) (protected bool) {
 	r.mu.Lock()
 	now := r.clock.Now()
@@ -136,8 +141,8 @@ func (r *Refusals) Note(namespace, node string, uid types.UID) (protected bool) 
 	return protected
 }
 
-// NoteObject records that the eviction of a pod on a node was refused because of the pod or its
-// PodGroup. The pod is protected from now on, because the next try would fail in the same way.
+// NoteObject records that a pod on a node cannot be evicted because of the pod or its PodGroup. The
+// pod is protected at once, because the next try would fail in the same way.
 func (r *Refusals) NoteObject(namespace, node string, uid types.UID) {
 	r.mu.Lock()
 	now := r.clock.Now()
@@ -149,7 +154,8 @@ func (r *Refusals) NoteObject(namespace, node string, uid types.UID) {
 	changed(node)
 }
 
-// record returns the record of a pod with a refusal at this time. The caller holds the lock.
+// record returns the record of a pod that was refused now, and creates it if there is none. The
+// caller holds the lock.
 func (r *Refusals) record(namespace, node string, uid types.UID, now time.Time) *refusedPod {
 	known, ok := r.pods[uid]
 	if !ok || now.Sub(known.last) > doubtful+longestRefusal {
@@ -163,8 +169,8 @@ func (r *Refusals) record(namespace, node string, uid types.UID, now time.Time) 
 	return known
 }
 
-// deleted records that a pod was deleted. If its deletion was refused before, the cause of the
-// refusals may be gone, so the other pods of its namespace are no longer protected.
+// deleted records that a pod was deleted. If its deletion had been refused, the cause is probably
+// gone, so the other pods of its namespace lose their protection.
 func (r *Refusals) deleted(uid types.UID) {
 	r.mu.Lock()
 	known, ok := r.pods[uid]
@@ -172,7 +178,7 @@ func (r *Refusals) deleted(uid types.UID) {
 	var nodes []string
 	if ok {
 		if there, refuses := r.namespaces[known.namespace]; refuses {
-			// The patience begins again with the next refusal.
+			// The time of patience begins again with the next refusal.
 			there.since = time.Time{}
 			r.namespaces[known.namespace] = there
 		}
@@ -193,8 +199,8 @@ func (r *Refusals) deleted(uid types.UID) {
 	}
 }
 
-// lasting returns how long the deletion of a pod has been refused without a break, or 0 if there is
-// no current series of refusals.
+// lasting returns the time since the deletion of a pod was first refused, without a break; 0 if the
+// last refusal is too long ago.
 func (r *Refusals) lasting(uid types.UID) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,9 +210,9 @@ func (r *Refusals) lasting(uid types.UID) time.Duration {
 	return 0
 }
 
-// doubts reports whether the deletion of a pod may be refused: its own deletion was refused, or
-// another one in its namespace within the time doubtful. Refusals because of an object do not
-// count, since a dry run does not show them.
+// doubts reports whether the deletion of a pod may be refused. That is so if its deletion was
+// refused before, or another deletion in its namespace within the time doubtful. Refusals that come
+// from an object do not count, because a dry run does not show them.
 func (r *Refusals) doubts(namespace string, uid types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -221,23 +227,23 @@ func (r *Refusals) doubts(namespace string, uid types.UID) bool {
 	return ok
 }
 
-// refusedError is the error of a call whose refusal [Refusals] has recorded.
+// refusedError is the error of a call that was refused and that [Refusals] has recorded.
 type refusedError struct {
 	error
-	// protected is true if the pod is protected now.
+	// protected is true if the pod is protected because of the refusal.
 	protected bool
 }
 
 func (e refusedError) Unwrap() error { return e.error }
 
-// vetoes keeps the first refusal and hides it from the caller, so that calls for other pods go on.
-// It is safe for concurrent use.
+// vetoes collects refusals, so that the calls for other pods continue. It keeps the first one. It
+// is safe for concurrent use.
 type vetoes struct {
 	mu    sync.Mutex
 	first error
 }
 
-// besides stores a refusedError and returns nil instead. It returns any other error unchanged.
+// besides stores a refusedError and returns nil. It returns any other error unchanged.
 func (v *vetoes) besides(err error) error {
 	if !errors.As(err, new(refusedError)) {
 		return err
@@ -248,9 +254,9 @@ func (v *vetoes) besides(err error) error {
 	return nil
 }
 
-// isVeto reports whether the API server refused a call and changed nothing, rather than failed for
-// the moment. A webhook or policy denied the call, a webhook could not be reached, or the object is
-// too large.
+// isVeto reports whether the API server refused a call, changed nothing, and would refuse the call
+// again. The reason is a webhook or policy that denied the call, a webhook that cannot be reached,
+// or an object that is too large.
 func isVeto(err error) bool {
 	if isDenied(err) || isTooLarge(err) {
 		return true
@@ -261,14 +267,14 @@ func isVeto(err error) bool {
 	return podstatus.IsRefused(err) || isUnasked(err)
 }
 
-// isOfObject reports whether the API server refused a call because of the object: it would be too
-// large, or invalid.
+// isOfObject reports whether the API server refused a call because the object would be too large or
+// invalid.
 func isOfObject(err error) bool {
 	return !isDenied(err) && (isTooLarge(err) || apierrors.IsInvalid(err))
 }
 
-// isTooLarge reports whether an object would be too large for the API server or its store. The
-// store has two limits, and its errors have no reason.
+// isTooLarge reports whether an object would be too large for the API server or for its store. It
+// looks for texts, because the errors of the store have no reason.
 func isTooLarge(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -279,8 +285,8 @@ func isTooLarge(err error) bool {
 		strings.Contains(s.Message, "request is too large") || strings.Contains(s.Message, "message larger than max")
 }
 
-// isUnasked reports whether a webhook could not be reached, or denied the call because of an error
-// of its own. Errors of the API server's store have the same status code, but no reason in the
+// isUnasked reports whether a webhook could not be reached, or denied the call because of an
+// internal error. Errors of the API server's store have the same status code, but no reason in the
 // status. They do not count, because the write may still succeed after them.
 func isUnasked(err error) bool {
 	var status apierrors.APIStatus
@@ -291,8 +297,9 @@ func isUnasked(err error) bool {
 	return s.Code >= http.StatusInternalServerError && (s.Reason == metav1.StatusReasonInternalError || isDenied(err))
 }
 
-// isDenied reports whether a webhook or a policy denied the call, with any status code. The API
-// server uses some of these codes itself, such as 404 and 429, but with other messages.
+// isDenied reports whether a webhook or a policy denied the call. It looks at the message, because
+// they may use any status code, such as 404 or 429. The API server uses these codes with other
+// messages.
 func isDenied(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

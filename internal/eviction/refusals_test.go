@@ -20,8 +20,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// webhookError is the error of a webhook that failed itself, errStore an error of etcd. Both lack a
-// reason.
+// webhookError is the error of a webhook with an internal error, and errStore is an error of etcd.
+// Neither has a reason.
 var (
 	webhookError = &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: `admission webhook "a" denied the request: oops`}}
 	errStore     = &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "etcdserver: request timed out"}}
@@ -33,8 +33,8 @@ var errTooLarge = &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Mes
 // errUnasked is the API server's error if a webhook cannot be reached.
 var errUnasked = apierrors.NewInternalError(errors.New("failed calling webhook"))
 
-// TestRefusals checks that a pod is protected for growing times while its deletion is refused, and
-// that its namespace stays doubtful for an hour.
+// TestRefusals checks that a pod is protected for growing times while its deletion is refused.
+// Deletions in its namespace are doubtful for an hour.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
@@ -84,8 +84,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreLifted checks that the other pods of a namespace lose their protection when a pod
-// whose deletion was refused is deleted. The deletion of any other pod changes nothing.
+// TestRefusalsAreLifted checks that the pods of a namespace lose their protection when a refused
+// pod of the namespace is deleted. Deleting a pod that was not refused changes nothing.
 func TestRefusalsAreLifted(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
@@ -110,8 +110,8 @@ func TestRefusalsAreLifted(t *testing.T) {
 	}
 }
 
-// TestWhatIsAVeto checks which errors are vetoes. After a veto, nothing was changed, and the next
-// try would fail in the same way.
+// TestWhatIsAVeto checks which errors are vetoes: the call has changed nothing, and the next try
+// would fail in the same way.
 func TestWhatIsAVeto(t *testing.T) {
 	t.Parallel()
 	pods := corev1.Resource("pods")
@@ -157,8 +157,8 @@ func deniedWith(code int32) error {
 	}}
 }
 
-// TestWebhookThatFindsNothing checks that a pod still counts as present if a webhook denies the
-// call with code 404.
+// TestWebhookThatFindsNothing checks that a pod does not count as gone if a webhook denies the call
+// with code 404.
 func TestWebhookThatFindsNothing(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"mark g-0", "delete g-0"} {
@@ -183,8 +183,7 @@ func TestWebhookThatFindsNothing(t *testing.T) {
 }
 
 // TestUnansweredWebhookTouchesNothing checks deletions that fail because a webhook cannot be
-// reached. The Executor reads the pods from the API server. The group stays while no pod
-// terminates.
+// reached. The Executor reads the pods from the API server. If no pod terminates, the group stays.
 func TestUnansweredWebhookTouchesNothing(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -216,8 +215,8 @@ func TestUnansweredWebhookTouchesNothing(t *testing.T) {
 	}
 }
 
-// TestDoubtIsAskedFirst checks that an order probes a pod whose deletion was refused before it
-// changes anything. Orders for other pods of the namespace do the same.
+// TestDoubtIsAskedFirst checks that an order tests a pod whose deletion was refused by dry run
+// before it changes anything. An order for another pod of the namespace does so too.
 func TestDoubtIsAskedFirst(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("a"), pod("b"), pod("urgent-0"))...)
@@ -250,7 +249,7 @@ func TestDoubtIsAskedFirst(t *testing.T) {
 	}
 }
 
-// TestAllDoubtsAreAskedAbout checks that one order records the refusals of all its pods.
+// TestAllDoubtsAreAskedAbout checks that one order tests all its pods, and records each refusal.
 func TestAllDoubtsAreAskedAbout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, pod("urgent-0"))
@@ -268,8 +267,8 @@ func TestAllDoubtsAreAskedAbout(t *testing.T) {
 	}
 }
 
-// TestGroupThatMayNotBeListed checks that a group is protected if its intent cannot be written,
-// like a group whose pods cannot be deleted. The preemptor gets other victims.
+// TestGroupThatMayNotBeListed checks a group whose intent cannot be written. It is protected like a
+// group whose pods cannot be deleted, so that the preemptor gets other victims.
 func TestGroupThatMayNotBeListed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
@@ -294,9 +293,9 @@ func TestGroupThatMayNotBeListed(t *testing.T) {
 	b.expectPods("g-0", "g-1", "urgent-0")
 }
 
-// TestGroupThatCannotBeMarked checks that a group is protected at once if its intent cannot be
-// written because of the group itself. The protection gets longer with each try. Other pods of the
-// namespace are evicted without a dry run, and do not end the protection.
+// TestGroupThatCannotBeMarked checks a group whose intent cannot be written because of the group
+// itself. The group is protected at once, and longer after each try. Other pods of the namespace
+// are evicted without a dry run, and their eviction does not end the protection.
 func TestGroupThatCannotBeMarked(t *testing.T) {
 	t.Parallel()
 	conflict := apierrors.NewConflict(corev1.Resource("podgroups"), "g", errors.New("changed"))
@@ -340,8 +339,8 @@ func TestGroupThatCannotBeMarked(t *testing.T) {
 	}
 }
 
-// TestGroupThatIsChangedOften checks that a group is marked although others change it many times
-// meanwhile.
+// TestGroupThatIsChangedOften checks that the intent is written although other clients change the
+// group many times at once.
 func TestGroupThatIsChangedOften(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
@@ -359,8 +358,8 @@ func TestGroupThatIsChangedOften(t *testing.T) {
 	b.expectPods("urgent-0")
 }
 
-// TestPodThatIsTooLarge checks that a pod is protected at once if it is too large for a condition
-// or a deletion.
+// TestPodThatIsTooLarge checks that a pod is protected at once if it is too large for a further
+// condition, or cannot be deleted because of its size.
 func TestPodThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"mark large", "delete large"} {
@@ -378,8 +377,8 @@ func TestPodThatIsTooLarge(t *testing.T) {
 	}
 }
 
-// TestWhatIsUnboundIsNotAskedAbout checks that unbound pods are not probed, because they are not
-// deleted.
+// TestWhatIsUnboundIsNotAskedAbout checks that pods that are not bound are not tested by dry run,
+// because they are not deleted.
 func TestWhatIsUnboundIsNotAskedAbout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
@@ -393,8 +392,8 @@ func TestWhatIsUnboundIsNotAskedAbout(t *testing.T) {
 	b.expectPods("g-0", "urgent-0")
 }
 
-// TestRefusedMemberAfterAPodHasGone checks that the Finisher continues with a group whose other
-// pods are gone, even if this process never saw them.
+// TestRefusedMemberAfterAPodHasGone checks a group with a refused pod whose other pods are gone.
+// The Finisher continues, even if this process has never seen the other pods.
 func TestRefusedMemberAfterAPodHasGone(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, disrupted("gone", "g-0", "g-1"), pod("g-0"), pod("g-1"))
@@ -405,8 +404,9 @@ func TestRefusedMemberAfterAPodHasGone(t *testing.T) {
 	f.expectPods("g-0")
 }
 
-// TestIntactGroupIsLetGo checks that the intent of another process is withdrawn if deletions are
-// refused and no pod of the group is gone. The Finisher first waits for calls under way.
+// TestIntactGroupIsLetGo checks that the Finisher withdraws the intent of another process if
+// deletions are refused and no pod of the group is gone. It waits until delete calls under way must
+// have ended.
 func TestIntactGroupIsLetGo(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{"refused": errForbidden, "a webhook does not answer": errUnasked} {
@@ -433,8 +433,8 @@ func TestIntactGroupIsLetGo(t *testing.T) {
 	}
 }
 
-// TestGroupThatMayBeTouchedIsNotLetGo checks that the intent stays if a pod terminates or is gone,
-// even if the informer does not show it yet.
+// TestGroupThatMayBeTouchedIsNotLetGo checks that the intent stays if any pod terminates or is
+// gone, even if the informer does not show this yet.
 func TestGroupThatMayBeTouchedIsNotLetGo(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(f *finishing){
@@ -472,8 +472,8 @@ func TestGroupThatMayBeTouchedIsNotLetGo(t *testing.T) {
 	}
 }
 
-// TestRefusedMemberStays checks that a member that cannot be deleted does not stop the eviction of
-// the others. After the timeout it is removed from the list and stays.
+// TestRefusedMemberStays checks a member that cannot be deleted. The other members are evicted.
+// After the timeout, the member is removed from the intent and stays.
 func TestRefusedMemberStays(t *testing.T) {
 	t.Parallel()
 	names := []string{"g-0"}

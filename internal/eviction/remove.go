@@ -18,12 +18,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
-// remover deletes pods and records the reason on each.
+// remover deletes pods, and records the reason in a condition of each.
 type remover struct {
 	pods     kubernetes.Interface
 	clock    clock.PassiveClock
 	refusals *Refusals
-	// maxGrace returns the longest grace period of victims. It is nil if there is none.
+	// maxGrace returns the longest grace period of victims. It is nil if there is no maximum.
 	maxGrace func() time.Duration
 }
 
@@ -32,9 +32,9 @@ type victimPod struct {
 	namespace, name, node string
 	uid                   types.UID
 	message               string
-	// grace is the pod's own grace period in seconds; nil if it is not known.
+	// grace is the terminationGracePeriodSeconds of the pod; nil if it is not known.
 	grace *int64
-	// conditions holds the pod's last known conditions, or none if they are not known.
+	// conditions has the last known conditions of the pod; empty if they are not known.
 	conditions []corev1.PodCondition
 }
 
@@ -45,19 +45,20 @@ func (p victimPod) ref() klog.ObjectRef { return klog.KRef(p.namespace, p.name) 
 type removal int
 
 const (
-	// untouched means that nothing shows that the pod terminates.
+	// untouched means that there is no sign that the pod terminates.
 	untouched removal = iota
-	// uncertain means that the delete call failed and may have succeeded in the API server.
+	// uncertain means that the delete call failed, but may have succeeded in the API server.
 	uncertain
-	// accepted means that the pod terminates.
+	// accepted means that the delete call succeeded, or that the pod terminates already.
 	accepted
-	// absent means that no pod with the UID exists any more, or that the pod has finished.
+	// absent means that the pod with this UID no longer exists, or has finished.
 	absent
 )
 
-// remove marks a pod and deletes it with the pod's own grace period, or with the longest that
-// victims get. A pod that is gone, or whose name belongs to another pod now, is not an error.
-// proceed is called right before the delete and can stop it.
+// remove sets the DisruptionTarget condition of a pod and deletes the pod, with its grace period or
+// with the maximum. It is not an error if the pod no longer exists, or if another pod has its name
+// now. remove calls proceed right before the delete. If proceed returns false, the pod is not
+// deleted.
 func (r *remover) remove(ctx context.Context, pod victimPod, proceed func() bool) (removal, error) {
 	became, err := r.try(ctx, pod, proceed)
 	switch became {
@@ -72,7 +73,7 @@ func (r *remover) remove(ctx context.Context, pod victimPod, proceed func() bool
 	return became, err
 }
 
-// try does the work of remove without recording refusals.
+// try does the work of remove, but does not record refusals.
 func (r *remover) try(ctx context.Context, pod victimPod, proceed func() bool) (removal, error) {
 	if err := r.mark(ctx, pod, metav1.PatchOptions{}); err != nil {
 		if r.hasGone(ctx, pod, err) {
@@ -93,7 +94,8 @@ func (r *remover) try(ctx context.Context, pod victimPod, proceed func() bool) (
 	case podstatus.IsRefused(err) || isTooLarge(err) || isDenied(err) && !isUnasked(err):
 		return untouched, fmt.Errorf("delete: %w", err)
 	case isUnasked(err):
-		// The API server has refused the change, so look at the pod's state.
+		// The API server did not delete the pod. Read the pod, because it may terminate or be gone
+		// for another reason.
 		became := r.after(ctx, pod)
 		if became == accepted || became == absent {
 			return became, nil
@@ -104,8 +106,8 @@ func (r *remover) try(ctx context.Context, pod victimPod, proceed func() bool) (
 	}
 }
 
-// probe asks the API server by dry run whether a pod can be marked and deleted. It returns the
-// refusal, or nil if the pod can be deleted or is gone.
+// probe tests by dry run whether a pod can be marked and deleted. It returns the refusal, or nil if
+// the pod can be deleted or no longer exists.
 func (r *remover) probe(ctx context.Context, pod victimPod) error {
 	dry := []string{metav1.DryRunAll}
 	err := r.mark(ctx, pod, metav1.PatchOptions{DryRun: dry})
@@ -118,7 +120,8 @@ func (r *remover) probe(ctx context.Context, pod victimPod) error {
 	return r.note(pod, fmt.Errorf("ask whether it may be deleted: %w", err))
 }
 
-// note records a refusal and returns it as a refusedError. It returns other errors unchanged.
+// note records a refusal in Refusals and returns it as a refusedError. It returns any other error
+// unchanged.
 func (r *remover) note(pod victimPod, err error) error {
 	switch {
 	case isOfObject(err):
@@ -130,17 +133,17 @@ func (r *remover) note(pod victimPod, err error) error {
 	}
 }
 
-// noteObject records a refusal because of the pod or its PodGroup, and returns it as a
+// noteObject records a refusal that comes from the pod or its PodGroup, and returns it as a
 // refusedError.
 func (r *remover) noteObject(pod victimPod, err error) error {
 	r.refusals.NoteObject(pod.namespace, pod.node, pod.uid)
 	return refusedError{error: err, protected: true}
 }
 
-// delete deletes the pod with the UID.
+// delete deletes the pod, with its UID as precondition.
 //
-// A decision does not count on room that comes later than the longest grace period. So the victim
-// must end by then: otherwise the scheduler would evict other work while this victim still runs.
+// The grace period is at most maxGrace, because decisions do not wait longer for the room of a
+// victim. A victim that terminates for longer would cause the eviction of other work.
 func (r *remover) delete(ctx context.Context, pod victimPod, options metav1.DeleteOptions) error {
 	options.Preconditions = metav1.NewUIDPreconditions(string(pod.uid))
 	if r.maxGrace != nil && pod.grace != nil {
@@ -151,7 +154,7 @@ func (r *remover) delete(ctx context.Context, pod victimPod, options metav1.Dele
 	return r.pods.CoreV1().Pods(pod.namespace).Delete(ctx, pod.name, options)
 }
 
-// after reads the pod from the API server after a call and returns the result of the removal.
+// after returns the result of a removal. It reads the pod from the API server after the call.
 func (r *remover) after(ctx context.Context, pod victimPod) removal {
 	found, err := find(ctx, r.pods, pod.namespace, pod.name, pod.uid)
 	switch {
@@ -166,9 +169,9 @@ func (r *remover) after(ctx context.Context, pod victimPod) removal {
 	}
 }
 
-// mark sets the pod's DisruptionTarget condition. The UID in the patch protects a new pod of the
-// same name. If the pod has the condition already, mark writes nothing: a new time would change the
-// pod at each try.
+// mark sets the DisruptionTarget condition of the pod. The patch contains the UID, so that it
+// cannot change a new pod with the same name. If the pod already has the condition, mark writes
+// nothing. Otherwise each try would change the pod, because of the new time.
 func (r *remover) mark(ctx context.Context, pod victimPod, options metav1.PatchOptions) error {
 	condition := corev1.PodCondition{
 		Type:    corev1.DisruptionTarget,
@@ -195,9 +198,9 @@ func (r *remover) hasGone(ctx context.Context, pod victimPod, err error) bool {
 	return hasGone(ctx, r.pods, pod.namespace, pod.name, pod.uid, err)
 }
 
-// hasGone reports whether a call failed because the pod with the UID does not exist any more. A
-// conflict may also come from another client's write, and a webhook may answer with any code. In
-// these cases hasGone reads the pod from the API server.
+// hasGone reports whether a call failed because the pod with this UID no longer exists. A conflict
+// may come from a change by another client, and a webhook may return any code. If the error does
+// not decide, hasGone reads the pod from the API server.
 func hasGone(ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID, err error) bool {
 	switch {
 	case podstatus.IsAnotherPod(err) || apierrors.IsNotFound(err) && !isDenied(err):
@@ -209,7 +212,7 @@ func hasGone(ctx context.Context, pods kubernetes.Interface, namespace, name str
 	return err == nil && found == nil
 }
 
-// find reads the pod with the UID from the API server. It returns nil if there is none.
+// find reads the pod with this UID from the API server; nil if it does not exist.
 func find(ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID) (*corev1.Pod, error) {
 	// Use list, because schedulers lack the permission to get pods.
 	list, err := pods.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{

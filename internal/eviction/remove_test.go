@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestConflictIsNoDeparture checks that a pod that still exists does not count as gone after a
-// conflict.
+// TestConflictIsNoDeparture checks that a pod does not count as gone if a call has a conflict and
+// the pod still exists.
 func TestConflictIsNoDeparture(t *testing.T) {
 	t.Parallel()
 	conflict := apierrors.NewConflict(corev1.Resource("pods"), "it", errors.New("the object has been modified"))
@@ -40,7 +40,8 @@ func TestConflictIsNoDeparture(t *testing.T) {
 	})
 }
 
-// TestMarkIsKept checks that a pod that has the condition is not marked again, and is deleted.
+// TestMarkIsKept checks that a pod that already has the condition is deleted without a further
+// patch.
 func TestMarkIsKept(t *testing.T) {
 	t.Parallel()
 	set := corev1.PodCondition{
@@ -77,8 +78,8 @@ func TestMarkIsKept(t *testing.T) {
 	}
 }
 
-// TestGracePeriodOfVictims checks that a victim is deleted with its own grace period, unless that
-// is longer than the longest.
+// TestGracePeriodOfVictims checks that a victim is deleted with its own grace period, or with the
+// maximum if its own is longer.
 func TestGracePeriodOfVictims(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ own, want *int64 }{

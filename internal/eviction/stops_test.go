@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestStopsOfAGroup checks that the status of a group counts its stops: the number in the decision,
-// and one more.
+// TestStopsOfAGroup checks the number of stops in the status of a group. It is the number in the
+// decision plus one.
 func TestStopsOfAGroup(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, append(whole("g"), pod("urgent-0"))...)
@@ -31,8 +31,8 @@ func TestStopsOfAGroup(t *testing.T) {
 	}
 }
 
-// TestStopsOfMembers checks that the eviction of members counts as a stop only for a gang that falls
-// below minCount.
+// TestStopsOfMembers checks that the eviction of single members counts as a stop only if the gang
+// then has fewer than minCount members.
 func TestStopsOfMembers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
