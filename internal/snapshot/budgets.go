@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// budgetIndex keeps the PodDisruptionBudgets from one decision to the next. A budget keeps its
-// position in the core's list as long as it exists, because pods refer to it by position.
+// budgetIndex keeps the PodDisruptionBudgets from one decision to the next. Pods refer to a budget
+// by its position in list. So a budget keeps its position as long as it exists.
 type budgetIndex struct {
 	byKey       map[types.NamespacedName]*knownBudget
 	byNamespace map[string][]*knownBudget
@@ -24,18 +24,19 @@ type budgetIndex struct {
 	list        []core.Budget
 }
 
-// knownBudget is one budget with its parsed selector.
+// knownBudget is a budget with its parsed selector and its position in the list.
 type knownBudget struct {
 	pdb      *policyv1.PodDisruptionBudget
 	position int
 	selector labels.Selector
 }
 
-// budgetChanges has the changes that require matching pods with budgets again.
+// budgetChanges says which pods must be matched with budgets again.
 type budgetChanges struct {
-	// matchers are the old and new selectors of changed budgets, by namespace.
+	// matchers has the old and the new selectors of changed budgets, by namespace.
 	matchers map[string][]labels.Selector
-	// counted are the pods that a budget has begun or stopped to count as evicted.
+	// counted has the pods that were added to, or removed from, the DisruptedPods in the status of
+	// a budget.
 	counted sets.Set[types.NamespacedName]
 }
 
@@ -43,7 +44,7 @@ func newBudgetIndex() *budgetIndex {
 	return &budgetIndex{byKey: make(map[types.NamespacedName]*knownBudget), byNamespace: make(map[string][]*knownBudget)}
 }
 
-// level updates the index from the current budgets.
+// level updates the index from the current budgets, and returns the changes.
 func (b *budgetIndex) level(pdbs []*policyv1.PodDisruptionBudget) budgetChanges {
 	changes := budgetChanges{matchers: make(map[string][]labels.Selector), counted: sets.New[types.NamespacedName]()}
 	present := 0
@@ -63,8 +64,8 @@ func (b *budgetIndex) level(pdbs []*policyv1.PodDisruptionBudget) budgetChanges 
 	return changes
 }
 
-// set adds a budget or updates a known one. A budget with an invalid selector may guard any pod of
-// its namespace, so it guards all of them.
+// set adds a budget, or updates a known one. If the selector of the budget is invalid, it may be
+// meant for any pod of its namespace. The budget then guards all pods of its namespace.
 func (b *budgetIndex) set(known *knownBudget, pdb *policyv1.PodDisruptionBudget, changes *budgetChanges) {
 	allowed := pdb.Status.DisruptionsAllowed
 	selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
@@ -86,13 +87,13 @@ func (b *budgetIndex) set(known *knownBudget, pdb *policyv1.PodDisruptionBudget,
 	b.list[known.position] = core.Budget{Key: pdb.Namespace + "/" + pdb.Name, Allowed: allowed}
 }
 
-// sameSelector compares two selectors. The selectors for all and for nothing have the same string
-// form.
+// sameSelector reports whether two selectors are equal. It also compares Empty, because the
+// selector for everything and the selector for nothing have the same string form.
 func sameSelector(a, b labels.Selector) bool {
 	return a.Empty() == b.Empty() && a.String() == b.String()
 }
 
-// count records the pods that are on only one of the lists before and after.
+// count adds the pods that are in only one of the maps before and after to counted.
 func (c *budgetChanges) count(namespace string, before, after map[string]metav1.Time) {
 	for name := range before {
 		if _, ok := after[name]; !ok {
@@ -116,8 +117,8 @@ func (b *budgetIndex) newPosition() int {
 	return len(b.list) - 1
 }
 
-// dropAllBut removes the budgets that no longer exist. Their positions are reused at once: pods
-// that refer to them are matched again before the next decision.
+// dropAllBut removes the budgets that no longer exist. Their positions can be reused at once,
+// because pods that refer to them are matched again before the next decision.
 func (b *budgetIndex) dropAllBut(pdbs []*policyv1.PodDisruptionBudget, changes *budgetChanges) {
 	gone := maps.Clone(b.byKey)
 	for _, pdb := range pdbs {
@@ -135,8 +136,8 @@ func (b *budgetIndex) dropAllBut(pdbs []*policyv1.PodDisruptionBudget, changes *
 	}
 }
 
-// of returns the positions of the budgets that select the pod. It leaves out a budget that already
-// counts the pod as evicted.
+// of returns the positions of the budgets that select the pod. It leaves out budgets whose status
+// already counts the pod as evicted.
 func (b *budgetIndex) of(pod *corev1.Pod) []int {
 	var out []int
 	for _, known := range b.byNamespace[pod.Namespace] {

@@ -19,7 +19,7 @@ func unreadable(namespace string) *policyv1.PodDisruptionBudget {
 }
 
 // TestBudgetThatCannotBeRead checks that a budget with an invalid selector guards all pods of its
-// namespace until it is fixed.
+// namespace until the selector is valid.
 func TestBudgetThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	index, pdb := newBudgetIndex(), unreadable("ns")
@@ -47,8 +47,8 @@ func TestBudgetThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestDecidedInSpiteOfABudget checks that an invalid budget blocks no decision, and that its pods
-// are evicted last.
+// TestDecidedInSpiteOfABudget checks that a decision is possible despite a budget with an invalid
+// selector. The pods of this budget are evicted last.
 func TestDecidedInSpiteOfABudget(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

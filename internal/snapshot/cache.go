@@ -21,46 +21,47 @@ import (
 )
 
 // Cache keeps a [core.Cluster] in sync with the framework's snapshot. Only scheduling cycles use
-// it, one at a time. GroupChanged, NodeChanged and Invalidate may be called by any goroutine.
+// it, one at a time. GroupChanged, NodeChanged and Invalidate are exceptions: any goroutine may
+// call them.
 type Cache struct {
 	sources Sources
 	budgets *budgetIndex
 	draws   *draws
 	cluster *core.Cluster
-	// standing is the state of the queues at the last Level; nil without queues.
+	// standing is the state of the queues at the last Level; nil if there are no queues.
 	standing   *queue.Snapshot
 	dimensions dimensions
-	// memberships has every distinct queue membership, so that units with equal memberships share
-	// one.
+	// memberships has each distinct queue membership once, so that units with equal memberships
+	// share it.
 	memberships map[core.QueueMembership]*core.QueueMembership
-	// roles has every distinct role of units, for the same purpose.
+	// roles has each distinct role of units once, so that units with equal roles share it.
 	roles map[core.Role]*core.Role
-	// listed has the nodes of the snapshot at the last Level, in order. nodes has the same entries
-	// by name.
+	// listed has the nodes of the framework's snapshot at the last Level, in order.
 	listed []listedNode
-	nodes  map[string]listedNode
-	// overdue are the terminating pods that are no longer expected to terminate soon, by node.
+	// nodes has the same entries as listed, by node name.
+	nodes map[string]listedNode
+	// overdue has, by node, the terminating pods that are not expected to terminate soon.
 	overdue map[string][]*corev1.Pod
 	// unleft has, by node, the usage of overdue pods and of pods with a long grace period. It
-	// counts for their queues as long as the pods exist.
+	// counts for the queues of these pods as long as the pods exist.
 	unleft      map[string][]core.Hold
 	whereabouts whereabouts
-	// occupants has the pods that stay on each node, to detect changes.
+	// occupants has the pods that stay on each node. It is used to detect changes.
 	occupants *occupants
-	// stood has the facts about each PodGroup when it was last read.
+	// stood has the facts about each PodGroup from the last time that it was read.
 	stood map[types.NamespacedName]groupFacts
 
 	mu sync.Mutex
-	// invalid is true if everything must be read again.
+	// invalid is true if the next Level must read everything again.
 	invalid bool
-	// regrouped are the PodGroups that have changed since the last decision.
+	// regrouped has the PodGroups that GroupChanged was called for since the last decision.
 	regrouped sets.Set[types.NamespacedName]
-	// unsettled are the nodes marked by NodeChanged.
+	// unsettled has the nodes that NodeChanged was called for since the last decision.
 	unsettled sets.Set[string]
 }
 
-// listedNode is a node at the last reading. The framework updates the NodeInfo of a node in place
-// and increments its generation.
+// listedNode is a node with its generation when it was last read. The framework updates a NodeInfo
+// in place, and then increments its generation.
 type listedNode struct {
 	info       fwk.NodeInfo
 	generation int64
@@ -76,30 +77,30 @@ func NewCache(s Sources) *Cache {
 	}
 }
 
-// GroupChanged marks the nodes with members of a PodGroup to be read again, because the answer of
-// Groups has changed. Any goroutine may call it.
+// GroupChanged requests that the nodes with members of a PodGroup are read again. Call it when the
+// results of [Groups] for the PodGroup have changed. Any goroutine may call it.
 func (c *Cache) GroupChanged(key types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.regrouped.Insert(key)
 }
 
-// NodeChanged marks a node to be read again, because the answers of Disruptions or Membership for
-// its pods have changed. Any goroutine may call it.
+// NodeChanged requests that a node is read again. Call it when the results of [Disruptions] or
+// [Membership] for its pods have changed. Any goroutine may call it.
 func (c *Cache) NodeChanged(node string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unsettled.Insert(node)
 }
 
-// Invalidate marks everything to be read again. Any goroutine may call it.
+// Invalidate requests that everything is read again. Any goroutine may call it.
 func (c *Cache) Invalidate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.invalid = true
 }
 
-// settle returns the existing nodes that NodeChanged marked, and clears the marks.
+// settle returns the existing nodes that NodeChanged was called for, and clears that list.
 func (c *Cache) settle() []fwk.NodeInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +114,8 @@ func (c *Cache) settle() []fwk.NodeInfo {
 	return out
 }
 
-// news returns the changes since the last decision, and clears them.
+// news returns the requests of Invalidate and GroupChanged since the last decision, and clears
+// them.
 func (c *Cache) news() (invalid bool, regrouped sets.Set[types.NamespacedName]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +125,8 @@ func (c *Cache) news() (invalid bool, regrouped sets.Set[types.NamespacedName]) 
 }
 
 // Level updates the Cluster from the nodes of the framework's snapshot and the budgets. If the core
-// rejects a node, Level returns an error with its name, and the next Level reads everything again.
+// rejects a node, Level returns an error with the node's name. The next Level then reads everything
+// again.
 func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBudget) error {
 	invalid, regrouped := c.news()
 	if c.cluster == nil || invalid || c.redelegated() {
@@ -147,7 +150,7 @@ func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBud
 		return err
 	}
 	if moved := c.moved(groups, regrouped); moved.Len() > 0 {
-		// The snapshot has members that their informer's handlers have not reported yet.
+		// The snapshot has members that the handlers of the informer have not reported yet.
 		others := withOthers(changed, c.withMembers(moved))[len(changed):]
 		if err := c.setNodes(others, groups); err != nil {
 			return err
@@ -162,17 +165,17 @@ func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBud
 	return nil
 }
 
-// redelegated reports whether the delegated resources have changed since the nodes were read. Such
-// a change affects the room of all nodes without the resource, although no node has changed.
+// redelegated reports whether the set of delegated resources has changed since the nodes were read.
+// That changes the room of all nodes without such a resource, even if no node has changed.
 func (c *Cache) redelegated() bool {
 	return !slices.Equal(c.dimensions.delegated, c.dimensions.delegatedBy(c.sources.Delegation))
 }
 
-// setNodes calls setNode for several nodes.
+// setNodes calls setNode for each of the nodes.
 func (c *Cache) setNodes(infos []fwk.NodeInfo, groups map[types.NamespacedName]*core.Group) error {
 	for _, info := range infos {
 		if err := c.setNode(info, groups); err != nil {
-			// The marks are cleared already, but not all changes have been applied.
+			// The requests are cleared already, but not all of them were carried out.
 			c.Invalidate()
 			return fmt.Errorf("node %s: %w", info.Node().Name, err)
 		}
@@ -180,7 +183,7 @@ func (c *Cache) setNodes(infos []fwk.NodeInfo, groups map[types.NamespacedName]*
 	return nil
 }
 
-// groupFacts are the facts about a group that affect each of its members, on any node.
+// groupFacts has the facts about a group that affect each of its members on any node.
 type groupFacts struct {
 	priority     int32
 	start, since int64
@@ -191,7 +194,7 @@ type groupFacts struct {
 }
 
 // moved returns the groups whose facts have changed since they were last read. It leaves out groups
-// that were read on all their nodes.
+// that this Level has read on all their nodes.
 func (c *Cache) moved(groups map[types.NamespacedName]*core.Group, regrouped sets.Set[types.NamespacedName]) sets.Set[types.NamespacedName] {
 	out := sets.New[types.NamespacedName]()
 	for key := range regrouped {
@@ -211,7 +214,7 @@ func (c *Cache) moved(groups map[types.NamespacedName]*core.Group, regrouped set
 	return out
 }
 
-// reset starts over with the nodes' current dimensions.
+// reset starts with an empty Cluster, with the dimensions of the current nodes.
 func (c *Cache) reset(infos []fwk.NodeInfo) {
 	c.dimensions = newDimensions(infos, c.sources.Delegation)
 	c.cluster = core.NewCluster(c.dimensions.names())
@@ -227,8 +230,8 @@ func (c *Cache) reset(infos []fwk.NodeInfo) {
 	c.draws.keep(infos)
 }
 
-// changed returns the nodes that are new or have changed. same is true if the list has the same
-// nodes as before.
+// changed returns the nodes that are new or whose generation has changed. same is true if the list
+// has the same nodes as before.
 func (c *Cache) changed(infos []fwk.NodeInfo) (out []fwk.NodeInfo, same bool) {
 	same = len(infos) == len(c.listed)
 	for i, info := range infos {
@@ -246,7 +249,7 @@ func (c *Cache) changed(infos []fwk.NodeInfo) (out []fwk.NodeInfo, same bool) {
 	return out, same
 }
 
-// take records the current list and removes the nodes that are no longer on it.
+// take records the list of nodes, and removes the nodes that are no longer in the list.
 func (c *Cache) take(infos []fwk.NodeInfo) {
 	same := len(infos) == len(c.listed)
 	c.listed = slices.Grow(c.listed[:0], len(infos))[:len(infos)]
@@ -276,8 +279,8 @@ func (c *Cache) take(infos []fwk.NodeInfo) {
 	}
 }
 
-// concerned returns the nodes with pods whose budgets have changed, even if the nodes themselves
-// have not.
+// concerned returns the nodes with pods whose budgets have changed. These nodes must be read even
+// if they have not changed.
 func (c *Cache) concerned(infos []fwk.NodeInfo, changes *budgetChanges) []fwk.NodeInfo {
 	var out []fwk.NodeInfo
 	for _, info := range infos {
@@ -288,8 +291,8 @@ func (c *Cache) concerned(infos []fwk.NodeInfo, changes *budgetChanges) []fwk.No
 	return out
 }
 
-// withMembers returns the listed nodes with members of some groups, both at the last reading and
-// now.
+// withMembers returns the listed nodes that have members of the given groups, now or when the node
+// was last read.
 func (c *Cache) withMembers(groups sets.Set[types.NamespacedName]) []fwk.NodeInfo {
 	names := sets.New[string]()
 	for key := range groups {
@@ -307,7 +310,7 @@ func (c *Cache) withMembers(groups sets.Set[types.NamespacedName]) []fwk.NodeInf
 	return out
 }
 
-// withOthers appends nodes that are not in the list yet.
+// withOthers returns nodes followed by the nodes in more that are not among them.
 func withOthers(nodes, more []fwk.NodeInfo) []fwk.NodeInfo {
 	if len(more) == 0 {
 		return nodes
@@ -322,7 +325,7 @@ func withOthers(nodes, more []fwk.NodeInfo) []fwk.NodeInfo {
 	return nodes
 }
 
-// setNode passes a node and its pods to the core.
+// setNode passes a node and its pods to the core. groups caches the groups of the pods.
 func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core.Group) error {
 	room, used := info.GetAllocatable(), info.GetRequested()
 	state := core.NodeState{Node: core.Node{
@@ -365,7 +368,7 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 			state.Leaving = append(state.Leaving, cp)
 			c.countLate(state.Name, &cp, pod)
 		case Overdue:
-			// An overdue pod still occupies its room, and is no victim.
+			// An overdue pod still uses its room, and cannot be a victim.
 			c.overdue[state.Name] = append(c.overdue[state.Name], pod)
 			c.countLate(state.Name, &cp, pod)
 		case Stays:
@@ -379,15 +382,15 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 	return c.cluster.SetNode(&state)
 }
 
-// countLate adds a pod that terminates late to the usage of its queue.
+// countLate adds a pod to the usage of its queue that lasts as long as the pod exists.
 func (c *Cache) countLate(node string, cp *core.Pod, pod *corev1.Pod) {
 	if q := c.sources.Queues.QueueOf(pod); q != "" {
 		c.unleft[node] = append(c.unleft[node], core.Hold{Request: cp.Request, Queue: q})
 	}
 }
 
-// departureOf reports whether a pod is terminating. A static pod never is, even if its mirror in
-// the API is deleted.
+// departureOf returns whether and how a pod terminates. A static pod never does, even if its mirror
+// in the API is deleted.
 func (c *Cache) departureOf(pod *corev1.Pod) Departure {
 	if isStatic(pod) {
 		return Stays
@@ -395,16 +398,16 @@ func (c *Cache) departureOf(pod *corev1.Pod) Departure {
 	return c.sources.Disruptions.DepartureOf(pod)
 }
 
-// isStatic reports whether a pod is the mirror of a pod that the kubelet of its node runs without
-// the API server.
+// isStatic reports whether a pod is the mirror of a static pod: a pod that the kubelet of its node
+// runs without the API server.
 func isStatic(pod *corev1.Pod) bool {
 	_, mirrors := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return mirrors
 }
 
-// running returns a pod with the facts that the core needs to make it a unit or a part of one. key
-// is the group of the pod, empty for none. A static pod is a unit of its own, because the eviction
-// of its group does not remove it.
+// running returns a pod with the facts that the core needs to form units. key is the group of the
+// pod; empty for none. A static pod forms a separate unit, because evicting its group does not
+// remove it.
 func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, groups map[types.NamespacedName]*core.Group) core.RunningPod {
 	cp.Progress = c.progress(pod, key)
 	rp := core.RunningPod{Pod: cp, Priority: corev1helpers.PodPriority(pod), Running: pod.Status.Phase == corev1.PodRunning, Static: isStatic(pod)}
@@ -434,7 +437,7 @@ func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, 
 	return rp
 }
 
-// progress returns the progress in the annotations of a pod and of its group.
+// progress returns the progress that the annotations of a pod and of its group report.
 func (c *Cache) progress(pod *corev1.Pod, key types.NamespacedName) core.Progress {
 	own, _ := gang.ProgressOf(pod.Annotations)
 	var group gang.Progress
@@ -449,8 +452,8 @@ func (c *Cache) progress(pod *corev1.Pod, key types.NamespacedName) core.Progres
 	}
 }
 
-// role returns the role of a member of a gang whose members are preempted one by one. Equal roles
-// are shared.
+// role returns the role of a member of a gang whose members are preempted one by one; nil for none.
+// Members with equal roles share the result.
 func (c *Cache) role(key types.NamespacedName, pod *corev1.Pod) *core.Role {
 	g, ok := c.sources.Groups.Group(key)
 	if !ok {
@@ -467,7 +470,7 @@ func (c *Cache) role(key types.NamespacedName, pod *corev1.Pod) *core.Role {
 	return role
 }
 
-// membership returns the shared copy of a queue membership.
+// membership returns a shared copy of a queue membership.
 func (c *Cache) membership(t *core.QueueMembership) *core.QueueMembership {
 	if t == nil {
 		return nil

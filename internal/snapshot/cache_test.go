@@ -23,7 +23,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// theatre is a cluster with random changes, and the framework's own cache and snapshot.
+// theatre is a cluster that changes at random, with the framework's cache and snapshot of it.
 type theatre struct {
 	rt       *rapid.T
 	cache    internalcache.Cache
@@ -43,8 +43,8 @@ func newTheatre(rt *rapid.T) *theatre {
 		nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{},
 		budgets: map[string]*policyv1.PodDisruptionBudget{}, facts: f, kept: NewCache(f.sources()),
 	}
-	// This node takes no pod and always has GPUs, because a new cache does not know a resource that
-	// no node has.
+	// The node full has no room for pods, but has GPUs. So each cache has a dimension for GPUs,
+	// even if no other node has any.
 	th.cache.AddNode(klog.Background(), withGPUs(node("full", "0")))
 	return th
 }
@@ -138,7 +138,7 @@ func (th *theatre) changeGroup() {
 	th.kept.GroupChanged(k)
 }
 
-// rederive changes the group of a pod without a change of its object.
+// rederive changes the derived group of a pod. The pod itself does not change.
 func (th *theatre) rederive() {
 	if len(th.pods) == 0 {
 		return
@@ -152,7 +152,7 @@ func (th *theatre) rederive() {
 	th.kept.NodeChanged(p.Spec.NodeName)
 }
 
-// flip changes a source's answer for a pod without a change of its object.
+// flip changes the result of a source for a pod. The pod itself does not change.
 func (th *theatre) flip(said map[types.UID]bool) {
 	if len(th.pods) == 0 {
 		return
@@ -183,12 +183,13 @@ func (th *theatre) changeBudget() {
 	th.budgets[name] = pdb
 }
 
-// mapGPUs adds or removes a DeviceClass for GPUs.
+// mapGPUs adds a DeviceClass for GPUs, or removes it.
 func (th *theatre) mapGPUs() {
 	th.facts.delegated["example.com/gpu"] = !th.facts.delegated["example.com/gpu"]
 }
 
-// decide asks the core for a gang of CPUs and GPUs, on the view of a cache.
+// decide returns the decision of the core for a gang that requests CPUs and GPUs, with the View of
+// a cache.
 func (th *theatre) decide(c *Cache, infos []fwk.NodeInfo, pods []*corev1.Pod) string {
 	th.must(c.Level(infos, slices.Collect(maps.Values(th.budgets))))
 	classes, err := ClassesOf(pods, nil, nil)
@@ -203,14 +204,14 @@ func (th *theatre) decide(c *Cache, infos []fwk.NodeInfo, pods []*corev1.Pod) st
 	return string(out)
 }
 
-// countsAll is a profile that counts all resources.
+// countsAll is a ResourceFilter for which all resources count.
 type countsAll struct{}
 
 func (countsAll) Ignores(corev1.ResourceName) bool { return false }
 
 func (countsAll) Delegates(corev1.ResourceName) bool { return false }
 
-// delegating is a profile that delegates resources to DynamicResources as the facts say.
+// delegating is a ResourceFilter that delegates the resources of the facts to DynamicResources.
 type delegating struct {
 	countsAll
 	facts *facts
@@ -247,7 +248,7 @@ func (th *theatre) check() {
 	}
 }
 
-// TestCacheIsLevel checks that a cache with any changes equals a new one.
+// TestCacheIsLevel checks that a cache that has followed random changes equals a new cache.
 func TestCacheIsLevel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -270,7 +271,7 @@ func TestCacheIsLevel(t *testing.T) {
 	})
 }
 
-// TestLevelCostsWhatHasChanged checks that an unchanged node is not read again.
+// TestLevelCostsWhatHasChanged checks that Level does not read an unchanged node again.
 func TestLevelCostsWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -320,8 +321,8 @@ func TestLevelCostsWhatHasChanged(t *testing.T) {
 	}
 }
 
-// TestOneClockOnAllNodes checks that a group is read on all its nodes if its standing has changed
-// on one.
+// TestOneClockOnAllNodes checks that a group is read again on all its nodes if its facts have
+// changed on one of them.
 func TestOneClockOnAllNodes(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -371,7 +372,8 @@ func TestOneClockOnAllNodes(t *testing.T) {
 	}
 }
 
-// TestLevelStartsOverAfterAnError checks that recorded changes are not lost.
+// TestLevelStartsOverAfterAnError checks that the requests of GroupChanged are not lost if Level
+// fails.
 func TestLevelStartsOverAfterAnError(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -384,7 +386,7 @@ func TestLevelStartsOverAfterAnError(t *testing.T) {
 	if err := s.level(); err != nil {
 		t.Fatal(err)
 	}
-	// A cluster with other dimensions rejects every node.
+	// Any node is rejected by a cluster with other dimensions.
 	s.kept.cluster = core.NewCluster([]string{"one"})
 	group.Priority = ptr.To[int32](7)
 	s.kept.GroupChanged(group.Key)

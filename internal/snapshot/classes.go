@@ -17,26 +17,25 @@ import (
 
 // Class is a set of pending pods with identical scheduling needs.
 type Class struct {
-	// Pods are the members, in their original order.
+	// Pods has the pods of the class, in their original order.
 	Pods []fwk.PodInfo
-	// ranks are their positions among all pods.
+	// ranks has the positions of these pods among all pods.
 	ranks []int
 	role  string
 }
 
 // ResourceFilter reports which requested resources do not count on nodes, and which count only on
-// nodes that have them.
+// nodes that have the resource.
 type ResourceFilter interface {
 	Delegation
-	// Ignores reports whether the profile ignores a scalar resource on all nodes, for example
-	// because an extender manages it.
+	// Ignores reports whether the profile ignores a scalar resource on all nodes. For example, an
+	// extender manages it.
 	Ignores(name corev1.ResourceName) bool
 }
 
-// ClassesOf groups pods into classes. claims finds their volume claims. The rank of a pod is its
-// position, and classes have the order of their first pods. All pods of a class have the same role;
-// with a nil role function, all pods can replace each other. ClassesOf returns an error for an
-// invalid pod.
+// ClassesOf groups pods into classes, in the order of the first pod of each class. claims finds the
+// volume claims of pods. role returns the role of a pod: all pods of a class have the same role. If
+// role is nil, roles do not matter. ClassesOf returns an error for an invalid pod.
 func ClassesOf(pods []*corev1.Pod, claims Claims, role func(*corev1.Pod) string) ([]Class, error) {
 	var classes []Class
 	byKey := make(map[string]int)
@@ -67,8 +66,9 @@ func ClassesOf(pods []*corev1.Pod, claims Claims, role func(*corev1.Pod) string)
 	return classes, nil
 }
 
-// Describe returns the classes in the core's form, in the dimensions of the View. If they request a
-// resource that no node has, it sets the name of the Cluster's spare dimension.
+// Describe converts classes to the form of the core, in the dimensions of the View. If a class
+// requests a resource that no node has, Describe gives the spare dimension of the Cluster the name
+// of that resource.
 func (v *View) Describe(classes []Class, filter ResourceFilter) []core.Class {
 	out := make([]core.Class, len(classes))
 	var unknown []string
@@ -88,18 +88,18 @@ func (v *View) Describe(classes []Class, filter ResourceFilter) []core.Class {
 	return out
 }
 
-// LacksResource reports whether described classes request a resource that no node has.
+// LacksResource reports whether the classes passed to Describe request a resource that no node has.
 func (v *View) LacksResource() bool { return v.Cluster.Resources[len(v.Cluster.Resources)-1] != "" }
 
-// classKey returns a key that two pods share exactly if no filter can distinguish them. It ignores
-// labels that controllers use to number their pods, because these would make every pod a class of
-// its own. It includes labels in named.
+// classKey returns a key of a pod. Two pods have the same key only if no filter can distinguish
+// them. The key has no labels that controllers use to number pods, because each pod would then be a
+// separate class. It does have the labels in named.
 func classKey(pod *corev1.Pod, volumes []volume, named sets.Set[string]) (string, error) {
 	type container struct {
 		Resources     corev1.ResourceRequirements
 		Ports         []corev1.ContainerPort
 		RestartPolicy *corev1.ContainerRestartPolicy
-		// Nodes declare the features for these.
+		// A node must declare features to support these fields.
 		RestartRules []corev1.ContainerRestartRule
 		MountOptions []string
 	}
@@ -149,7 +149,7 @@ func classKey(pod *corev1.Pod, volumes []volume, named sets.Set[string]) (string
 	return string(key), nil
 }
 
-// namedLabels returns the label keys that the pods' affinity and spread rules use.
+// namedLabels returns the keys of the labels that the pods' affinity and spread rules refer to.
 func namedLabels(pods []*corev1.Pod) sets.Set[string] {
 	named := sets.New[string]()
 	selects := func(s *metav1.LabelSelector, more ...string) {
@@ -184,15 +184,15 @@ func namedLabels(pods []*corev1.Pod) sets.Set[string] {
 	return named
 }
 
-// numbersPods reports whether controllers use a label to distinguish pods of one template.
+// numbersPods reports whether controllers use a label to distinguish pods of the same template.
 func numbersPods(label string) bool {
 	switch label {
 	case "batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index",
 		"statefulset.kubernetes.io/pod-name", "leaderworkerset.sigs.k8s.io/worker-index",
 		"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-key",
 		"training.kubeflow.org/replica-index",
-		// These labels identify one of several equal Jobs, such as the Jobs of a JobSet, or one
-		// executor of an application.
+		// These labels identify one of several equal Jobs, for example of a JobSet, or one executor
+		// of an application.
 		"job-name", "batch.kubernetes.io/job-name", "controller-uid", "batch.kubernetes.io/controller-uid", "spark-exec-id":
 		return true
 	default:
@@ -201,14 +201,14 @@ func numbersPods(label string) bool {
 }
 
 // NeedsOf returns a key for the requirements of a pod on a node. Pods with equal requirements have
-// equal keys. It returns false for a pod that also depends on other pods, volumes or claims.
+// the same key. NeedsOf returns false if the pod also depends on other pods, volumes or claims.
 func NeedsOf(pod *corev1.Pod) (string, bool) {
 	spec := &pod.Spec
 	if spec.Affinity != nil && (spec.Affinity.PodAffinity != nil || spec.Affinity.PodAntiAffinity != nil) ||
 		len(spec.TopologySpreadConstraints)+len(spec.ResourceClaims)+len(queue.ConfiningVolumes(pod)) > 0 {
 		return "", false
 	}
-	// The pod's name and labels matter to other pods only.
+	// The name and the labels of the pod matter only to other pods.
 	key, err := classKey(&corev1.Pod{Spec: *spec}, nil, nil)
 	return key, err == nil
 }

@@ -22,7 +22,8 @@ func TestClasses(t *testing.T) {
 	label := func(k, v string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Labels[k] = v } }
 	none := func(*corev1.Pod) {}
 	alike := func(int, *corev1.PersistentVolumeClaim) {}
-	// selected and spreadBy add a label to a pod, with an anti-affinity or a spread that uses it.
+	// selected and spreadBy add a label to a pod. They also add an anti-affinity or a spread
+	// constraint that refers to the label.
 	selected := func(key, value string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			label(key, value)(p)
@@ -50,7 +51,8 @@ func TestClasses(t *testing.T) {
 	}
 	cases := map[string]struct {
 		a, b func(*corev1.Pod)
-		// claims changes the claims of a and b, by number; nil if they have none.
+		// claims changes the volume claims of the two pods, which have the numbers 0 and 1. It is
+		// nil if the pods have no claims.
 		claims func(int, *corev1.PersistentVolumeClaim)
 		same   bool
 	}{
@@ -124,7 +126,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// claimFor returns the claim of a pod's volume v.
+// claimFor returns the volume claim for the volume v of a pod.
 func claimFor(pod *corev1.Pod) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
@@ -138,8 +140,8 @@ func claimFor(pod *corev1.Pod) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// TestSharedClaims checks that pods of one claim must go where it goes, and pods with equal claims
-// need not.
+// TestSharedClaims checks that pods that share one claim are not equal to pods with separate
+// claims. Only pods that share a claim depend on its node.
 func TestSharedClaims(t *testing.T) {
 	t.Parallel()
 	claims := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})

@@ -11,21 +11,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// dimensions are the resources in the core's amounts. There are four that every node has, then the
-// scalar ones that some node has. The last one is a spare for requested resources that no node has.
+// dimensions says which resource each position of [core.Amounts] has. First come the four resources
+// that every node has, then the scalar resources that some node has. The last position is spare: it
+// is for requested resources that no node has.
 type dimensions struct {
 	scalars []corev1.ResourceName
 	known   map[corev1.ResourceName]bool
-	// delegated are the dimensions that nodes without them leave to DynamicResources, in order.
+	// delegated has the positions of the delegated resources, in order; see [Delegation].
 	delegated []int
 }
 
-// delegatedRoom is the room for a delegated resource on a node that does not list the resource,
-// because DynamicResources decides there. It is more than pods request, and small enough that the
-// sum over all nodes stays in the core's range.
+// delegatedRoom is the room for a delegated resource on a node that does not list the resource.
+// DynamicResources decides about such a node later. The value is larger than any request, and the
+// sum over all nodes stays in the range of the core.
 const delegatedRoom = int64(1) << 45
 
-// The first dimensions are the resources that have fields in a fwk.Resource.
+// The first positions are the resources with fields in fwk.Resource.
 const (
 	dimPods = iota
 	dimCPU
@@ -34,7 +35,7 @@ const (
 	dimScalars
 )
 
-// newDimensions returns the dimensions of some nodes.
+// newDimensions returns the dimensions for some nodes.
 func newDimensions(infos []fwk.NodeInfo, delegation Delegation) dimensions {
 	known := make(map[corev1.ResourceName]bool)
 	for _, info := range infos {
@@ -49,7 +50,7 @@ func newDimensions(infos []fwk.NodeInfo, delegation Delegation) dimensions {
 	return d
 }
 
-// delegatedBy returns the dimensions that are delegated now.
+// delegatedBy returns the positions of the resources that are delegated now.
 func (d *dimensions) delegatedBy(delegation Delegation) []int {
 	var out []int
 	for i, name := range d.scalars {
@@ -60,7 +61,8 @@ func (d *dimensions) delegatedBy(delegation Delegation) []int {
 	return out
 }
 
-// addDelegated adds room for delegated resources to the free room of a node without them.
+// addDelegated adds room for delegated resources to the free amounts of a node that does not list
+// them.
 func (d *dimensions) addDelegated(free, allocatable core.Amounts, room int64) {
 	for _, r := range d.delegated {
 		if allocatable[r] == 0 {
@@ -69,7 +71,7 @@ func (d *dimensions) addDelegated(free, allocatable core.Amounts, room int64) {
 	}
 }
 
-// lack reports whether any node has a resource that is not among the dimensions.
+// lack reports whether any node has a resource that has no position in the dimensions.
 func (d *dimensions) lack(infos []fwk.NodeInfo) bool {
 	for _, info := range infos {
 		for name, v := range info.GetAllocatable().GetScalarResources() {
@@ -83,7 +85,7 @@ func (d *dimensions) lack(infos []fwk.NodeInfo) bool {
 
 func (d *dimensions) size() int { return dimScalars + len(d.scalars) + 1 }
 
-// names returns the dimensions' names in order. The spare one has none.
+// names returns the names of the resources by position. The spare position has the name "".
 func (d *dimensions) names() []string {
 	out := make([]string, d.size())
 	out[dimPods], out[dimCPU] = string(corev1.ResourcePods), string(corev1.ResourceCPU)
@@ -94,8 +96,7 @@ func (d *dimensions) names() []string {
 	return out
 }
 
-// amounts returns the amounts of a Resource in all dimensions except the spare one. The number of
-// pods is separate.
+// amounts converts a Resource and a number of pods. The spare position is 0.
 func (d *dimensions) amounts(res fwk.Resource, pods int) core.Amounts {
 	out := make(core.Amounts, d.size())
 	out[dimPods], out[dimCPU] = int64(pods), res.GetMilliCPU()
@@ -108,9 +109,10 @@ func (d *dimensions) amounts(res fwk.Resource, pods int) core.Amounts {
 	return out
 }
 
-// request returns the request of a preemptor's member. Resources that no node has are counted in
-// the spare dimension and returned by name. It leaves out resources that the profile ignores, or
-// delegates to DynamicResources on every node.
+// request returns the request of a member of the preemptor. If it requests resources that no node
+// has, their sum is in the spare position, and their names are returned. It leaves out resources
+// that the profile ignores. It also leaves out resources that DynamicResources decides about on
+// every node.
 func (d *dimensions) request(res fwk.Resource, filter ResourceFilter) (core.Amounts, []string) {
 	out := d.amounts(res, 1)
 	var unknown []string

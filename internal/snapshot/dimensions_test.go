@@ -19,7 +19,7 @@ func asking(p *corev1.Pod, name corev1.ResourceName, count string) *corev1.Pod {
 	return p
 }
 
-// describe returns a single pod in the core's form.
+// describe returns a preemptor for the core that consists of one pod.
 func describe(t *testing.T, v *View, p *corev1.Pod, filter ResourceFilter) *core.Preemptor {
 	t.Helper()
 	classes, err := ClassesOf([]*corev1.Pod{p}, nil, nil)
@@ -29,8 +29,9 @@ func describe(t *testing.T, v *View, p *corev1.Pod, filter ResourceFilter) *core
 	return &core.Preemptor{Namespace: "ns", Name: p.Name, UID: string(p.UID), MinCount: 1, Classes: v.Describe(classes, filter)}
 }
 
-// TestDelegatedRoom checks that a node without a resource has room for it as long as a DeviceClass
-// maps it. Unchanged nodes must be read again when a class is added or removed.
+// TestDelegatedRoom checks the room for a resource on a node that does not list it. There is room
+// as long as a DeviceClass maps the resource. Adding or removing the DeviceClass must cause
+// unchanged nodes to be read again.
 func TestDelegatedRoom(t *testing.T) {
 	t.Parallel()
 	everywhere, nowhere := map[string]int{string(gpu): 2}, map[string]int(nil)
@@ -66,7 +67,7 @@ func TestDelegatedRoom(t *testing.T) {
 			if got, _ := v.Cluster.ShortOf(describe(t, v, asking(pod("p", "", "1", 0), gpu, "1000"), countsAll{})); !maps.Equal(got, c.wantShort) {
 				t.Errorf("%v are short, want %v", got, c.wantShort)
 			}
-			// The state for people does not include delegated room.
+			// The state for people and programs leaves out delegated room.
 			for _, n := range s.kept.State(nil).Nodes {
 				free, all := map[string]int64{"plugged": 0, "bare": -1}[n.Name], map[string]int64{"plugged": 1, "bare": 0}[n.Name]
 				if n.Free[string(gpu)] != free || n.Allocatable[string(gpu)] != all {
@@ -77,7 +78,8 @@ func TestDelegatedRoom(t *testing.T) {
 	}
 }
 
-// TestRequests checks that requests leave out resources that others decide on every node.
+// TestRequests checks that a request leaves out resources that an extender or DynamicResources
+// decides about on every node.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -110,7 +112,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// leaves is a profile that ignores one resource everywhere and delegates another.
+// leaves is a ResourceFilter that ignores one resource and delegates another.
 type leaves struct{ ignores, delegates corev1.ResourceName }
 
 func (l leaves) Ignores(name corev1.ResourceName) bool { return name == l.ignores }

@@ -9,10 +9,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// PreferredLevels returns the domains of the nodes by several labels, the nearest level first, as
-// RequiredDomain does, for a gang that prefers to share them. A domain is inside of one domain of
-// each farther level. If nodes with the same value are in different domains there, the names of
-// their domains begin with the values of the farther levels: "zone-a/rack-1".
+// PreferredLevels returns the topology domains for a gang that prefers to share them. It returns
+// the domains for each of the label keys, the nearest level first; see [View.RequiredDomain]. A
+// domain is always inside one domain of each farther level. If the same label value occurs in
+// several domains of a farther level, the names begin with the values of the farther levels:
+// "zone-a/rack-1".
 func (v *View) PreferredLevels(keys, members []string) []core.PreferredLevel {
 	levels := make([]core.PreferredLevel, 0, len(keys))
 	for i, key := range keys {
@@ -23,17 +24,17 @@ func (v *View) PreferredLevels(keys, members []string) []core.PreferredLevel {
 	return levels
 }
 
-// RequiredDomain returns the topology domains for a gang. They are the values of the label key on
-// the nodes of the View, and on the nodes in members. If the View has none of the nodes in members,
-// the domain of the members is unknown. It then counts as a node without the label.
+// RequiredDomain returns the topology domains for a gang: the values of the label key on the nodes
+// of the View. members are the nodes of the gang's members. If the View has none of these nodes,
+// the domain of the members is unknown. This has the same effect as nodes without the label.
 func (v *View) RequiredDomain(key string, members []string) *core.RequiredDomain {
 	r := &core.RequiredDomain{Key: key}
 	r.Of, r.Homes = v.divide(members, func(labels map[string]string) string { return labels[key] })
 	return r
 }
 
-// divide returns the domain of each slot, and the domains of the nodes in members, each once.
-// nameOf returns the domain of a node by its labels; "" for none.
+// divide returns the domain of each node by slot, and the distinct domains of the nodes in members.
+// nameOf returns the domain for the labels of a node; "" for none.
 func (v *View) divide(members []string, nameOf func(labels map[string]string) string) (of, homes []string) {
 	of = make([]string, len(v.Cluster.Nodes))
 	for slot := range of {
@@ -53,8 +54,9 @@ func (v *View) divide(members []string, nameOf func(labels map[string]string) st
 	return of, slices.Compact(homes)
 }
 
-// namesIn returns the function for the name of a node's domain at a level, by its labels. farther
-// has the labels of the farther levels, the nearest first.
+// namesIn returns a function that returns the domain of a node at a level for the labels of the
+// node. key is the label of the level. farther has the labels of the farther levels, the nearest
+// first.
 func (v *View) namesIn(key string, farther, members []string) func(labels map[string]string) string {
 	around, isShared := make(map[string]string), make(map[string]bool)
 	for labels := range v.labels(members) {
@@ -74,7 +76,7 @@ func (v *View) namesIn(key string, farther, members []string) func(labels map[st
 	}
 }
 
-// labels yields the labels of the nodes of the View, and of the nodes in members.
+// labels iterates over the labels of the nodes of the View, and then of the nodes in members.
 func (v *View) labels(members []string) iter.Seq[map[string]string] {
 	return func(yield func(map[string]string) bool) {
 		for slot := range v.Cluster.Nodes {
@@ -90,8 +92,8 @@ func (v *View) labels(members []string) iter.Seq[map[string]string] {
 	}
 }
 
-// path joins the values of labels, the last one first. No value of a label has a slash or a
-// parenthesis, so different values have different paths.
+// path joins the values of the labels with slashes, the last key first. Label values contain
+// neither slashes nor parentheses, so different values have different paths.
 func path(labels map[string]string, keys []string) string {
 	values := make([]string, len(keys))
 	for i, key := range slices.Backward(keys) {

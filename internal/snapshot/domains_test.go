@@ -7,8 +7,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestRequiredDomain reads the domains of nodes and members from labels. Nodes that do not exist
-// have none.
+// TestRequiredDomain checks the domains of nodes and members. Nodes that do not exist have no
+// domain.
 func TestRequiredDomain(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -47,8 +47,8 @@ func TestRequiredDomain(t *testing.T) {
 	}
 }
 
-// TestPreferredLevels checks that two racks with the same name are different domains if they are in
-// different blocks, and so on for each wider level.
+// TestPreferredLevels checks that two racks with the same name in different blocks are different
+// domains. The same applies to blocks in different zones.
 func TestPreferredLevels(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -67,7 +67,7 @@ func TestPreferredLevels(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		keys, members []string
-		// wantOf has the domains of nodes at each level.
+		// wantOf has the expected domains of the nodes at each level.
 		wantOf    map[string][]string
 		wantHomes [][]string
 	}{

@@ -14,27 +14,29 @@ import (
 )
 
 // draws counts the terminating pods of each disruption budget. The status of a budget shows the
-// victims of a preemption only after the disruption controller has seen them. Until then, a second
-// preemption could use the same allowance again. Budgets are identified by their Key in the core.
+// victims of a preemption only after the disruption controller has seen them. Without this count, a
+// second preemption could use the same allowed disruptions. Budgets are identified by their Key in
+// the core.
 type draws struct {
 	byNode map[string]*guardedPods
-	// healthy and leaving count pods by budget: ready pods that stay, and terminating pods.
+	// healthy is the number of ready pods that do not terminate, and leaving is the number of
+	// terminating pods, both by budget.
 	healthy, leaving map[string]int
-	// gone has, by budget, the pods that are no longer on their node but that the status of the
-	// budget still counts.
+	// gone has, by budget, the pods that no longer exist on their node although the status may
+	// still count them.
 	gone map[string]sets.Set[types.UID]
 }
 
-// guardedPods are the pods of one node that budgets guard.
+// guardedPods has the pods on one node that budgets select.
 type guardedPods struct {
 	pods map[types.UID]guardedPod
 }
 
-// guardedPod is a pod with the budgets that guard it.
+// guardedPod has the keys of the budgets that select a pod.
 type guardedPod struct {
 	budgets []string
-	// leaving is true for a terminating pod. healthy is true if the disruption controller counts
-	// the pod as healthy.
+	// leaving is true for a terminating pod. healthy is true for a pod that the disruption
+	// controller counts as healthy.
 	leaving, healthy bool
 }
 
@@ -45,8 +47,8 @@ func newDraws() *draws {
 	}
 }
 
-// add records a pod with its budgets. A pod without budgets is recorded only because it is still on
-// the node.
+// add records a pod with its budgets. A pod without budgets is recorded too, because its presence
+// shows that it is not gone.
 func (g *guardedPods) add(pod *corev1.Pod, budgets []string, leaving bool) {
 	if g.pods == nil {
 		g.pods = make(map[types.UID]guardedPod)
@@ -56,7 +58,7 @@ func (g *guardedPods) add(pod *corev1.Pod, budgets []string, leaving bool) {
 	}
 }
 
-// knows reports whether a pod of a node was guarded at the last reading.
+// knows reports whether a pod was recorded for a node when the node was last read.
 func (d *draws) knows(node string, uid types.UID) bool {
 	g := d.byNode[node]
 	if g == nil {
@@ -66,7 +68,7 @@ func (d *draws) knows(node string, uid types.UID) bool {
 	return ok
 }
 
-// keep removes the nodes that no longer exist. Their pods count as gone.
+// keep removes the nodes that no longer exist. The pods on these nodes count as gone.
 func (d *draws) keep(infos []fwk.NodeInfo) {
 	lost := maps.Clone(d.byNode)
 	for _, info := range infos {
@@ -77,7 +79,7 @@ func (d *draws) keep(infos []fwk.NodeInfo) {
 	}
 }
 
-// read updates the guarded pods of a node.
+// read replaces the recorded pods of a node.
 func (d *draws) read(node string, now *guardedPods) {
 	before := d.byNode[node]
 	if before == nil && len(now.pods) == 0 {
@@ -130,10 +132,14 @@ func (d *draws) left(uid types.UID, budgets []string) {
 	}
 }
 
-// ahead returns the number of disruptions that the status of a budget does not include yet. The
-// result is at most the number of terminating and gone pods. It is also at most the surplus of
-// healthy pods in the status. If the status counts no healthy pods, only the number of terminating
-// pods is used. If the status includes all disruptions, ahead clears the gone pods.
+// ahead returns the number of disruptions that the status of a budget does not include yet. It is
+// the smaller of two numbers:
+//
+//   - the terminating and gone pods
+//   - the healthy pods in the status that are no longer healthy
+//
+// If the status counts no healthy pods, ahead returns the number of terminating pods. If the status
+// includes all disruptions, ahead clears the gone pods.
 func (d *draws) ahead(budget string, currentHealthy int32) int32 {
 	drawn := d.leaving[budget]
 	if currentHealthy <= 0 {
@@ -148,7 +154,8 @@ func (d *draws) ahead(budget string, currentHealthy int32) int32 {
 	return int32(min(drawn+d.gone[budget].Len(), tooMany))
 }
 
-// allowances returns the budgets for the core, minus the disruptions under way.
+// allowances returns the budgets for the core. It subtracts the disruptions that their status does
+// not include yet.
 func (b *budgetIndex) allowances(d *draws) []core.Budget {
 	out := slices.Clone(b.list)
 	present := sets.New[string]()
@@ -165,7 +172,7 @@ func (b *budgetIndex) allowances(d *draws) []core.Budget {
 	return out
 }
 
-// keysOf returns the keys of budgets by their positions.
+// keysOf returns the keys of the budgets at these positions.
 func (b *budgetIndex) keysOf(positions []int) []string {
 	out := make([]string, len(positions))
 	for i, position := range positions {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// guard is a stage with one budget over three ready pods on separate nodes.
+// guard is a stage with one budget that selects three ready pods on different nodes.
 type guard struct {
 	*stage
 	pods []*corev1.Pod
@@ -31,7 +31,7 @@ func newGuard(t *testing.T, healthy int32) *guard {
 	return g
 }
 
-// says sets the status that the disruption controller writes.
+// says sets the status of the budget, as the disruption controller does.
 func (g *guard) says(healthy, allowed int32, counted ...string) {
 	g.pdb = &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "guard"}}
 	g.pdb.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
@@ -43,7 +43,7 @@ func (g *guard) says(healthy, allowed int32, counted ...string) {
 	}
 }
 
-// allowed returns the allowance of the budget in the core.
+// allowed returns the number of allowed disruptions in the core.
 func (g *guard) allowed() int32 {
 	g.t.Helper()
 	if err := g.cache.UpdateSnapshot(klog.Background(), g.snapshot); err != nil {
@@ -59,7 +59,7 @@ func (g *guard) allowed() int32 {
 	return g.kept.View(nil).Cluster.Budgets[0].Allowed
 }
 
-// order makes a pod terminating, or not, without a deletion timestamp.
+// order makes a pod terminating without a deletion timestamp, or ends this state.
 func (g *guard) order(i int, goes bool) {
 	g.facts.disrupted[g.pods[i].UID] = goes
 	g.kept.NodeChanged(g.pods[i].Spec.NodeName)
@@ -82,8 +82,8 @@ func (g *guard) remove(i int) {
 	}
 }
 
-// TestBudgetOfThoseOnTheirWay checks that terminating pods draw on a budget until its status
-// includes them, and no longer.
+// TestBudgetOfThoseOnTheirWay checks that terminating pods reduce the allowed disruptions of a
+// budget until the status of the budget includes them.
 func TestBudgetOfThoseOnTheirWay(t *testing.T) {
 	t.Parallel()
 	type step struct {
@@ -157,7 +157,7 @@ func TestBudgetOfThoseOnTheirWay(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOfDraws checks that the counts are removed with the pods and the budget.
+// TestNothingIsLeftOfDraws checks that no counts are left after the pods and the budget are gone.
 func TestNothingIsLeftOfDraws(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, 3)

@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// group returns a PodGroup in the core's form. It returns nil if the group does not exist, or if
-// its pods are preempted one by one with their own priorities.
+// group converts a PodGroup to the form of the core. It returns nil if the group does not exist, or
+// if its pods are preempted one by one with the priorities of the pods.
 func (s *Sources) group(key types.NamespacedName) *core.Group {
 	g, ok := s.Groups.Group(key)
 	if !ok || g.PodPriorities && !g.Whole {
@@ -24,7 +24,8 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	}
 	of := s.workloadOf(g)
 	run := s.Groups.RunOf(of)
-	// The other members of a tree may be evicted one by one.
+	// The seals of a tree are from all its groups. Other groups of the tree may be evicted one by
+	// one, which must not affect this group.
 	run.Sealed.Split = run.Sealed.Split && of == g
 	whole := g.Whole && !run.Sealed.Split
 	if g.PodPriorities && !whole {
@@ -40,19 +41,19 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		priority = min(priority, run.Sealed.Priority)
 	}
 	if since.IsZero() {
-		// The group is not whole, but its protection must begin at some time so that it ends.
+		// The group is not whole. Its protection begins with its last member, so that it also ends.
 		since = lastScheduled(placed)
 	}
 	since = run.Guaranteed(since)
 	degraded := s.degraded(g, of)
 	if at := degraded.Since; !at.IsZero() && since.After(at) {
-		// While other members are missing, replacing a member must not restart the protection.
+		// Other members are missing. Replacing a member must not restart the protection.
 		since = at
 	}
 	queue, counts := s.queueOfGroup(g, &run.Sealed), priority
 	if !degraded.Stale {
-		// A stale gang has its scheduling priority here. Otherwise two such gangs with raised
-		// priorities would wait for each other.
+		// A stale gang counts with its scheduling priority. If its priority as a victim were
+		// raised, two stale gangs could wait for each other.
 		counts = s.Groups.VictimPriority(g, priority, queue)
 	}
 	out := &core.Group{
@@ -72,7 +73,7 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 }
 
 // workloadOf returns the group that the members of a group are scheduled with: the group itself, or
-// the group of its tree. The clock of a tree counts for each of its parts.
+// the group of its tree. The clock of a tree also applies to each group in the tree.
 func (s *Sources) workloadOf(g *gang.Group) *gang.Group {
 	if w, ok := s.Groups.WorkloadOf(g.Key); ok && w.Key != g.Key {
 		return w
@@ -80,8 +81,8 @@ func (s *Sources) workloadOf(g *gang.Group) *gang.Group {
 	return g
 }
 
-// workloadUID returns the UID of the workload that a group is a part of. It is "" for a group that
-// is a workload itself, and below a missing ancestor.
+// workloadUID returns the UID of the workload that a group is a part of. It is "" if the group
+// itself is a workload, or if an ancestor of the group is missing.
 func workloadUID(g, of *gang.Group) string {
 	if of == g || of.Flaw.Reason == v1alpha1.ReasonParentNotFound {
 		return ""
@@ -89,7 +90,8 @@ func workloadUID(g, of *gang.Group) string {
 	return string(of.UID)
 }
 
-// degraded returns the members that a gang lacks. A part of a tree is not degraded by itself.
+// degraded returns the members that a gang lacks. It is zero for a group in a tree, because only
+// the whole workload can be degraded.
 func (s *Sources) degraded(g, of *gang.Group) Degraded {
 	if of != g {
 		return Degraded{}
@@ -97,9 +99,9 @@ func (s *Sources) degraded(g, of *gang.Group) Degraded {
 	return s.Groups.Degraded(g)
 }
 
-// standingPriority returns the priority that protects a group from preemption: its own or, if that
-// is unknown, the highest priority of its placed members. A group without known members is never
-// preempted.
+// standingPriority returns the priority of a group as a potential victim. It is the priority of the
+// group or, if that is unknown, the highest priority of its placed members. If neither is known,
+// the result is the maximum, so that the group is never preempted.
 func standingPriority(g *gang.Group, placed []*corev1.Pod) int32 {
 	switch {
 	case g.Priority != nil:
@@ -114,9 +116,9 @@ func standingPriority(g *gang.Group, placed []*corev1.Pod) int32 {
 	return highest
 }
 
-// standingToleration returns the toleration of a group's class. If the group has no priority yet,
-// the result combines the protections of all its placed members. The class of such a group may be
-// missing because it never existed, so a missing class does not protect the group.
+// standingToleration returns the toleration of the class of a group. If the group has no priority
+// yet, the result combines the tolerations of all its placed members. In that case, a missing class
+// gives the group no protection, because the class may never have existed.
 func (s *Sources) standingToleration(g *gang.Group, placed []*corev1.Pod, since time.Time) *core.Toleration {
 	if g.Priority != nil {
 		return s.Tolerations.OfGroup(g, *g.Priority, since)
@@ -126,7 +128,7 @@ func (s *Sources) standingToleration(g *gang.Group, placed []*corev1.Pod, since 
 		switch t := s.Tolerations.OfPod(pod); {
 		case t == nil:
 		case all == nil:
-			// Tolerations may be shared, so copy it.
+			// Several pods may share a toleration, so change a copy.
 			one := *t
 			all = &one
 		default:
@@ -138,8 +140,8 @@ func (s *Sources) standingToleration(g *gang.Group, placed []*corev1.Pod, since 
 }
 
 // lastScheduled returns the time when the last of the pods was scheduled; zero if it is unknown. It
-// is also zero while one of the pods is being bound, because the protection of all pods begins with
-// that one.
+// is also zero while any of the pods is being bound, because the protection of all pods begins with
+// the last one.
 func lastScheduled(pods []*corev1.Pod) time.Time {
 	var last time.Time
 	for _, pod := range pods {
@@ -153,8 +155,8 @@ func lastScheduled(pods []*corev1.Pod) time.Time {
 	return last
 }
 
-// queueOfGroup returns the queue of the running members of a group. That is the queue that they got
-// their nodes in, even if their PodGroup names another one now.
+// queueOfGroup returns the queue of the running members of a group. The members stay in the queue
+// in their seals, even if their PodGroup now names another queue.
 func (s *Sources) queueOfGroup(g *gang.Group, sealed *engine.Sealed) string {
 	now := s.Queues.QueueOfGroup(g)
 	if sealed.Queue == "" || sealed.Queue == now {
@@ -169,7 +171,7 @@ func (s *Sources) queueOfGroup(g *gang.Group, sealed *engine.Sealed) string {
 }
 
 // sealedToleration returns the toleration of a group whose members may have been placed with other
-// classes: the protection that all of them give.
+// classes. It protects only as far as all these classes do.
 func (s *Sources) sealedToleration(sealed *engine.Sealed, g *gang.Group, now *core.Toleration, since time.Time) *core.Toleration {
 	if now == nil || !sealed.Known || g.Priority == nil || sealed.Class == g.PriorityClassName && !sealed.Mixed {
 		return now
@@ -188,7 +190,7 @@ func (s *Sources) sealedToleration(sealed *engine.Sealed, g *gang.Group, now *co
 }
 
 // sealSingle corrects the facts about a pod whose group no longer exists. Such a pod counts as a
-// single pod, but its protection is no stronger than in its seal, the record of its placement.
+// single pod. Its protection must not be stronger than its seal says, the record of its placement.
 func (s *Sources) sealSingle(rp *core.RunningPod, pod *corev1.Pod) {
 	sealed, ok := gang.SealOf(pod)
 	if !ok {
@@ -205,7 +207,8 @@ func (s *Sources) sealSingle(rp *core.RunningPod, pod *corev1.Pod) {
 	}
 }
 
-// weaker returns the protection that two tolerations have in common; nil for none.
+// weaker returns a toleration that protects only as far as both tolerations do; nil for no
+// protection.
 func weaker(a, b *core.Toleration) *core.Toleration {
 	if a == nil || b == nil {
 		return nil
@@ -218,8 +221,8 @@ func weaker(a, b *core.Toleration) *core.Toleration {
 	return &out
 }
 
-// endsBefore reports whether a toleration ends before another one. A toleration that has not begun
-// has a length and no end, unless it lasts forever.
+// endsBefore reports whether toleration a ends before toleration b. A toleration that has not begun
+// has a length (Lasts) but no end, except if it lasts forever.
 func endsBefore(a, b *core.Toleration) bool {
 	switch {
 	case a.Until == core.Forever || b.Until == core.Forever:
@@ -233,12 +236,12 @@ func endsBefore(a, b *core.Toleration) bool {
 	}
 }
 
-// sealedMinCount returns the minCount that counts for running members: the lower one of their seals
-// and of the PodGroup.
+// sealedMinCount returns the minCount that applies to running members: the lower of the value in
+// their seals and the value of the PodGroup.
 func sealedMinCount(g *gang.Group, sealed *engine.Sealed) int {
 	needs := g.MinCount
 	if g.Tree != nil {
-		// Parts that are evicted as a whole are not among the members.
+		// Groups of the tree that are evicted as a whole are not among these members.
 		needs = min(needs, g.Tree.LeastSingle())
 	}
 	if !sealed.Known {

@@ -24,7 +24,7 @@ func scheduledAt(p *corev1.Pod, at time.Time) *corev1.Pod {
 	return p
 }
 
-// TestGroups checks the standing of PodGroups as victims, and its start.
+// TestGroups checks the priority of PodGroups as victims, and the start of their protection.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	start, later := time.Unix(1000, 0), time.Unix(2000, 0)
@@ -124,7 +124,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// byClass returns the toleration of each class.
+// byClass is a source of tolerations that has one for each class name.
 type byClass struct {
 	*facts
 	classes map[string]*core.Toleration
@@ -132,8 +132,9 @@ type byClass struct {
 
 func (c byClass) OfClass(name string, _ time.Time) *core.Toleration { return c.classes[name] }
 
-// TestTolerationOfMixedMembers checks the toleration of a group whose members got their nodes by
-// several classes. A forged seal with a low priority does not hide the class of the others.
+// TestTolerationOfMixedMembers checks the toleration of a group whose members were placed with
+// different classes. A forged seal with a low priority must not hide the classes of the other
+// members.
 func TestTolerationOfMixedMembers(t *testing.T) {
 	t.Parallel()
 	sealed := func(name, class string) *corev1.Pod {
@@ -169,8 +170,8 @@ func TestTolerationOfMixedMembers(t *testing.T) {
 	}
 }
 
-// TestSealOfASingle checks the facts about a member of a group that is gone: the seal can only take
-// protection from it.
+// TestSealOfASingle checks the facts about a pod whose group no longer exists. Its seal can only
+// reduce its protection.
 func TestSealOfASingle(t *testing.T) {
 	t.Parallel()
 	early, late := time.Unix(1000, 0), time.Unix(2000, 0)

@@ -20,31 +20,30 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// facts implements all Sources for a test, which changes it. Pods count for the group that they
-// name.
+// facts implements all Sources. A test sets its fields. Pods belong to the group that they name.
 type facts struct {
 	groups    map[types.NamespacedName]*gang.Group
 	placed    []*corev1.Pod
 	disrupted map[types.UID]bool
 	overdue   map[types.UID]bool
-	// late are the pods that leave late.
+	// late has the pods whose departure is LeavesLate.
 	late map[types.UID]bool
-	// refused are by name.
+	// refused maps names of pods to the times until which a refused deletion protects them.
 	refused map[string]time.Time
-	// derived has the group of pods that name none.
+	// derived maps pods that name no group to their group.
 	derived map[types.UID]types.NamespacedName
 	// delegated are the resources that a DeviceClass maps.
 	delegated map[corev1.ResourceName]bool
-	// minRuntime is the min-runtime of all groups' profile.
+	// minRuntime is the min-runtime of the profile of all groups.
 	minRuntime *core.MinRuntime
-	// degraded has the state of groups that lack members.
+	// degraded has the results of Degraded by group.
 	degraded map[types.NamespacedName]Degraded
-	// sealed are the terms of the members of all groups.
+	// sealed is the summary of the members' terms, for each group.
 	sealed engine.Sealed
-	// classes are the PriorityClasses.
+	// classes has the PriorityClasses.
 	classes cache.Indexer
-	// reads counts the pods that the cache has read, and asked the pods that it asked for the group
-	// of.
+	// reads is the number of pods that the cache has read. asked is the number of pods that it has
+	// asked Membership for.
 	reads, asked int
 }
 
@@ -92,7 +91,7 @@ func (f *facts) NeverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
 
 func (f *facts) Degraded(g *gang.Group) Degraded { return f.degraded[g.Key] }
 
-// VictimPriority is part of Groups. All classes have the value 100.
+// VictimPriority is part of Groups. Each PriorityClass has the value 100.
 func (f *facts) VictimPriority(g *gang.Group, scheduling int32, _ string) int32 {
 	priority, _ := g.VictimPriority(scheduling, func(string) (int32, bool) { return 100, true })
 	return priority
@@ -122,7 +121,7 @@ func (f *facts) OfClass(string, time.Time) *core.Toleration { return nil }
 
 func (f *facts) OfGroup(*gang.Group, int32, time.Time) *core.Toleration { return nil }
 
-// QueueOf returns q for the members of gangs.
+// QueueOf returns "q" for members of gangs, and "" for other pods.
 func (f *facts) QueueOf(pod *corev1.Pod) string {
 	key, _ := f.GroupOf(pod)
 	if g := f.groups[key]; g != nil && g.MinCount > 0 {
@@ -135,7 +134,7 @@ func (f *facts) QueueOfGroup(*gang.Group) string { return "" }
 
 func (f *facts) Standing([]string) *queue.Snapshot { return nil }
 
-// MinRuntimeOf returns an hour for pods of the profile patient.
+// MinRuntimeOf returns a min-runtime of an hour for pods of the profile patient.
 func (f *facts) MinRuntimeOf(pod *corev1.Pod) *core.MinRuntime {
 	if pod.Spec.SchedulerName == "patient" {
 		return patient
@@ -149,7 +148,7 @@ var patient = &core.MinRuntime{Preempt: int64(time.Hour), Resolve: core.ResolveL
 
 func (f *facts) Delegates(name corev1.ResourceName) bool { return f.delegated[name] }
 
-// stage is the framework's own cache and snapshot, with a Cache in sync with them.
+// stage is the framework's cache and snapshot, with a Cache that is kept in sync with them.
 type stage struct {
 	t        *testing.T
 	facts    *facts
@@ -167,7 +166,7 @@ func newStage(t *testing.T) *stage {
 	}
 }
 
-// addNodes adds nodes of four CPUs each.
+// addNodes adds nodes with four CPUs each.
 func (s *stage) addNodes(names ...string) {
 	for _, name := range names {
 		s.cache.AddNode(klog.Background(), node(name, "4"))
@@ -183,7 +182,7 @@ func (s *stage) addPods(pods ...*corev1.Pod) {
 	}
 }
 
-// level updates the kept Cache and returns its error.
+// level updates the framework's snapshot and the Cache. It returns the error of Level.
 func (s *stage) level() error {
 	s.t.Helper()
 	s.facts.reads, s.facts.asked = 0, 0
@@ -197,7 +196,7 @@ func (s *stage) level() error {
 	return s.kept.Level(infos, nil)
 }
 
-// view calls level and returns a view.
+// view calls level and returns a View with these reservations.
 func (s *stage) view(promises ...ReservedRoom) *View {
 	s.t.Helper()
 	if err := s.level(); err != nil {
@@ -213,7 +212,7 @@ func node(name, cpu string) *corev1.Node {
 		Capacity(map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: "64Gi", corev1.ResourcePods: "110"}).Obj()
 }
 
-// pod returns a pod that requests CPUs, in a group unless that is "".
+// pod returns a pod that requests CPUs. It is in the group, or in none if group is "".
 func pod(name, group, cpu string, priority int32) *corev1.Pod {
 	p := st.MakePod().Namespace("ns").Name(name).UID("uid-" + name).
 		Priority(priority).Req(map[corev1.ResourceName]string{corev1.ResourceCPU: cpu}).Obj()

@@ -14,41 +14,40 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// Changes counts changes of the pods that stay on nodes. A search that found no room need not run
-// again until a change may matter.
+// Changes counts the changes of the pods that stay on nodes. A search that found no room can be
+// repeated only after a change that may matter to it.
 type Changes struct {
-	// Freeing counts the changes that may free room for a pod that does not depend on other pods.
-	// In such a change, a pod was removed or joined another unit, or a node was added or changed.
+	// Freeing counts the changes that may free room for a pod that does not depend on other pods: a
+	// pod was removed or joined another unit, or a node was added or changed.
 	Freeing uint64
-	// All counts the changes in Freeing, and also arrivals of pods and removals of nodes.
+	// All counts the changes in Freeing, and also new pods and removed nodes.
 	All uint64
 }
 
-// occupants has the pods that stay on each node, to detect changes that matter for a search.
+// occupants has the pods that stay on each node, to detect the changes that matter for a search.
 type occupants struct {
 	seed    maphash.Seed
 	nodes   map[string]*nodeFacts
 	changes Changes
 }
 
-// nodeFacts has the facts about a node and its staying pods that matter for a search.
+// nodeFacts has the facts that matter for a search: about a node and the pods that stay on it.
 type nodeFacts struct {
 	node        *corev1.Node
 	allocatable core.Amounts
-	// pods are sorted by name. A map would need much more memory: it took a sixth of the memory for
-	// each pod.
+	// pods is sorted by name. A slice needs much less memory than a map.
 	pods []occupant
 }
 
-// occupant is one staying pod. name is the hash of its UID. print is the hash of its facts; 0 for
-// an overdue pod.
+// occupant is one pod that stays. name is the hash of its UID. print is the hash of its facts, and
+// 0 for an overdue pod.
 type occupant struct{ name, print uint64 }
 
-// nameOf returns the hash of a UID, which is fixed as long as the process runs.
+// nameOf returns the hash of a UID. The hash is valid only in this process.
 func (o *occupants) nameOf(uid types.UID) uint64 { return maphash.String(o.seed, string(uid)) }
 
-// printOf returns the hash of the facts about a pod on a node; 0 for a pod that does not stay
-// there.
+// printOf returns the hash of the facts about a pod on a node. It returns 0 if the pod does not
+// stay there.
 func (o *occupants) printOf(node string, uid types.UID) uint64 {
 	y := o.nodes[node]
 	if y == nil {
@@ -65,14 +64,14 @@ func newOccupants() *occupants {
 	return &occupants{seed: maphash.MakeSeed(), nodes: make(map[string]*nodeFacts)}
 }
 
-// reset removes all nodes. Both counts of changes increase.
+// reset removes all nodes, and increases both counts of changes.
 func (o *occupants) reset() {
 	clear(o.nodes)
 	o.changes.Freeing++
 	o.changes.All++
 }
 
-// set updates a node.
+// set replaces the facts about a node, and counts the changes.
 func (o *occupants) set(node *corev1.Node, state *core.NodeState, overdue []*corev1.Pod) {
 	now := &nodeFacts{node: node, allocatable: state.Allocatable, pods: make([]occupant, 0, len(state.Pods)+len(overdue))}
 	for i := range state.Pods {
@@ -100,7 +99,7 @@ func (o *occupants) remove(node string) {
 	}
 }
 
-// staysIn reports whether all pods of y are also in now, with the same facts.
+// staysIn reports whether now has all pods of y, with the same facts.
 func (y *nodeFacts) staysIn(now *nodeFacts) bool {
 	rest := now.pods
 	for _, was := range y.pods {
@@ -113,7 +112,7 @@ func (y *nodeFacts) staysIn(now *nodeFacts) bool {
 	return true
 }
 
-// sameNode reports whether no filter can distinguish two states of a node.
+// sameNode reports whether two states of a node are the same for every filter.
 func sameNode(before, now *nodeFacts) bool {
 	if !slices.Equal(before.allocatable, now.allocatable) {
 		return false
@@ -123,7 +122,8 @@ func sameNode(before, now *nodeFacts) bool {
 		slices.Equal(a.Status.DeclaredFeatures, b.Status.DeclaredFeatures)
 }
 
-// fingerprint returns a hash of the pod's request and of the facts that decide who may evict it.
+// fingerprint returns a hash of the pod's request and of the facts that decide which preemptors may
+// evict it.
 func (o *occupants) fingerprint(rp *core.RunningPod) uint64 {
 	type standing struct {
 		priority   int32
@@ -168,10 +168,11 @@ func (o *occupants) fingerprint(rp *core.RunningPod) uint64 {
 	return h.Sum64()
 }
 
-// Changes returns the counts of changes up to the last Level.
+// Changes returns the numbers of changes until the last Level.
 func (c *Cache) Changes() Changes { return c.occupants.changes }
 
-// Respected returns the pods with reservations that are closed to the preemptor, with their nodes.
+// Respected maps the pods whose reservations are closed to the preemptor to the nodes of these
+// reservations.
 func (v *View) Respected() map[types.UID]string {
 	out := make(map[types.UID]string, len(v.promised))
 	for node, pods := range v.promised {
@@ -182,7 +183,8 @@ func (v *View) Respected() map[types.UID]string {
 	return out
 }
 
-// Respects reports whether each of the pods still has its reservation, or stays on its node.
+// Respects reports whether each pod in promised still has its reservation on its node, or now runs
+// there.
 func (v *View) Respects(promised map[types.UID]string) bool {
 	for uid, node := range promised {
 		if slices.ContainsFunc(v.promised[node], func(pi fwk.PodInfo) bool { return pi.GetPod().UID == uid }) {

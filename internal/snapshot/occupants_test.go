@@ -10,16 +10,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestFingerprintHasAll checks that every field of running pods counts, except those that do not
-// matter for room. A new field must be added to one of the two.
+// TestFingerprintHasAll checks that every field of a running pod changes the fingerprint, except
+// the fields in exempt. These do not matter for room. A new field must be in the fingerprint or in
+// exempt.
 func TestFingerprintHasAll(t *testing.T) {
 	exempt := map[string]bool{
-		// These are names, and the caller's own data.
+		// These fields are names, or data of the caller.
 		"Pod.Namespace": true, "Pod.Name": true, "Pod.UID": true, "Pod.Ref": true, "Pod.Node": true,
 		"Group.Namespace": true, "Group.Name": true,
-		// It is a part of the priority, for messages.
+		// RaisedBy is already included in the priority. Only messages use it.
 		"Group.RaisedBy": true,
-		// These order victims.
+		// These fields only change the order of victims.
 		"Pod.Start": true, "Pod.Budgets": true, "Pod.Progress": true, "Group.Start": true, "Group.Stops": true,
 	}
 	o := newOccupants()
@@ -65,8 +66,8 @@ func TestFingerprintHasAll(t *testing.T) {
 	visit("", func(rp *core.RunningPod) reflect.Value { return reflect.ValueOf(rp).Elem() })
 }
 
-// TestChanges has a node with one pod, and checks which changes may make room, and which count at
-// all.
+// TestChanges checks, for a node with one pod, which changes count in Freeing and which count in
+// All.
 func TestChanges(t *testing.T) {
 	node := func(change ...func(*corev1.Node)) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}

@@ -29,7 +29,8 @@ func TestReplacement(t *testing.T) {
 	never, lower := corev1.PreemptNever, corev1.PreemptLowerPriority
 	for name, tt := range map[string]struct {
 		pods []*corev1.Pod
-		// group is the PodGroup of the pods; nil for none. class is the policy of its class.
+		// group is the PodGroup of the pods; nil for none. class is the preemption policy of the
+		// group's PriorityClass.
 		group *gang.Group
 		class *corev1.PreemptionPolicy
 		want  core.Replacement

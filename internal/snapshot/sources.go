@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// Sources are the sources that a Cache asks about pods, groups and queues. All are required. Only
-// scheduling cycles call them, from [Cache.Level] and the methods of a [View].
+// Sources has everything that a Cache asks about pods, groups and queues. All fields are required.
+// Only scheduling cycles call the sources, in [Cache.Level] and in the methods of a [View].
 type Sources struct {
 	Membership  Membership
 	Groups      Groups
@@ -32,103 +32,106 @@ type Membership interface {
 
 // Groups provides the facts about PodGroups.
 type Groups interface {
-	// Group returns a group, which the Cache must not change; false if it does not exist.
+	// Group returns a group; false if it does not exist. The Cache must not change the group.
 	Group(key types.NamespacedName) (*gang.Group, bool)
-	// WorkloadOf returns the group that the members of a group are scheduled with: the group
+	// WorkloadOf returns the group that the members of a group are scheduled with. It is the group
 	// itself, or the group of its tree.
 	WorkloadOf(key types.NamespacedName) (*gang.Group, bool)
 	// Placed returns the members of a group that have a node or are assumed on one.
 	Placed(key types.NamespacedName) []*corev1.Pod
-	// RunOf returns the run of a group. The status of the group may not include it yet.
+	// RunOf returns the run of a group. It may be newer than the group's status.
 	RunOf(g *gang.Group) engine.Run
-	// RoleOf returns the role of a gang member, with the number of members of this role that the
-	// gang needs; nil for a gang without roles.
+	// RoleOf returns the role of a gang member, and how many members of this role the gang needs.
+	// It returns nil if the gang has no roles.
 	RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role
-	// VictimPriority returns the priority of a group as a potential victim. scheduling is its
-	// priority without a class for that purpose. placed is the queue of its running members; "" for
-	// none.
+	// VictimPriority returns the priority of a group as a potential victim. scheduling is the
+	// priority of the group for scheduling, which applies if the group names no class for
+	// preemption. placed is the queue of its running members; "" for none.
 	VictimPriority(g *gang.Group, scheduling int32, placed string) int32
-	// NeverPreempts reports whether pods of a group may not preempt. g is nil for pods without a
-	// group, or if the group does not exist.
+	// NeverPreempts reports whether the pods of a group must not preempt. g is nil for pods without
+	// a group, and for a group that does not exist.
 	NeverPreempts(g *gang.Group, pods ...*corev1.Pod) bool
-	// Degraded returns the number of members that a group has lost, with the time of the first
-	// loss; zero if no member is missing.
+	// Degraded describes the members that a group has lost and not replaced; zero for none.
 	Degraded(g *gang.Group) Degraded
 }
 
 // Degraded describes the members that a gang has lost and not replaced.
 type Degraded struct {
-	// Since is the time of the first loss. Lacks is how many members are missing.
+	// Since is the time when the first of the missing members was lost. Lacks is the number of
+	// missing members.
 	Since time.Time
 	Lacks int
-	// Stale is true if members have been missing for so long that the gang may be evicted as a
+	// Stale is true if members have been missing for too long. The gang may then be evicted as a
 	// whole.
 	Stale bool
 }
 
-// Disruptions reports which pods are terminating, with or without a deletion timestamp, and which
+// Disruptions reports which pods terminate, with or without a deletion timestamp, and which pods
 // cannot be deleted.
 type Disruptions interface {
 	DepartureOf(pod *corev1.Pod) Departure
-	// RefusedUntil returns the end of a pod's protection because its deletion was refused; zero for
-	// other pods. Until then, the pod is no victim.
+	// RefusedUntil returns the time until which a pod is protected because its deletion was
+	// refused; zero if it was not. Until then, the pod cannot be a victim.
 	RefusedUntil(pod *corev1.Pod) time.Time
 }
 
-// Departure says whether a pod is terminating.
+// Departure says whether and how a pod terminates.
 type Departure int
 
 const (
-	// Stays: the pod is not terminating, so it may be a victim.
+	// Stays: the pod does not terminate, so it may be a victim.
 	Stays Departure = iota
-	// Leaves: the pod was deleted, or is ordered to be deleted. Its room is free once it is gone,
-	// and it is never a victim.
+	// Leaves: the pod was deleted, or its deletion is under way. Its room will be free. It cannot
+	// be a victim.
 	Leaves
-	// LeavesLate is like Leaves, for a pod with a longer grace period than decisions wait for. The
-	// pod counts in its queue from the start of its deletion.
+	// LeavesLate is like Leaves, for a pod whose grace period is longer than decisions wait for.
+	// The pod still counts as usage of its queue.
 	LeavesLate
 	// Overdue: the pod was deleted and should have terminated long ago. Decisions do not count on
-	// its room, and it cannot be deleted again.
+	// its room. It cannot be a victim, because it cannot be deleted again.
 	Overdue
 )
 
-// IsLeaving reports whether decisions count the room of the pod as free in the future.
+// IsLeaving reports whether decisions count the room of the pod as free.
 func (d Departure) IsLeaving() bool { return d == Leaves || d == LeavesLate }
 
-// Tolerations returns the protection of pods and groups from low priorities; nil for no protection.
+// Tolerations returns the tolerations that protect pods and groups from preemptors of low priority;
+// nil for no protection.
 type Tolerations interface {
-	// OfPod returns a pod's own toleration. It is used if the pod has no group.
+	// OfPod returns the toleration of a pod without a group.
 	OfPod(pod *corev1.Pod) *core.Toleration
-	// OfGroup returns the toleration of a group. priority is the priority of the group, and start
-	// the time since when the group counts as whole.
+	// OfGroup returns the toleration of a group with this priority. start is the start of its
+	// protection.
 	OfGroup(g *gang.Group, priority int32, start time.Time) *core.Toleration
-	// OfClass returns the toleration of work that has a class. start is the begin of the
+	// OfClass returns the toleration of work with this PriorityClass. start is the start of its
 	// protection.
 	OfClass(name string, start time.Time) *core.Toleration
 }
 
-// Queues maps work to leaf queues, "" for none. It also returns the state of the queues.
+// Queues finds the leaf queues of pods and groups; "" for none. It also returns the state of the
+// queues.
 type Queues interface {
 	QueueOf(pod *corev1.Pod) string
 	QueueOfGroup(g *gang.Group) string
-	// Standing returns the tree of queues with their fair shares, in the given resources; nil
-	// without queues.
+	// Standing returns the tree of queues with their fair shares, for the given resources. It
+	// returns nil if there are no queues.
 	Standing(resources []string) *queue.Snapshot
 }
 
-// Profiles returns the min-runtimes that protect work if its queues have no setting. They come from
-// the profile that schedules the work; nil if that profile is unknown. Results may be shared.
+// Profiles returns the min-runtimes that protect work whose queues set none. They come from the
+// profile that schedules the work. The result is nil if the profile is unknown, and must not be
+// changed.
 type Profiles interface {
-	// MinRuntimeOf returns the min-runtimes of a pod. They are used if the pod has no group.
+	// MinRuntimeOf returns the min-runtimes of a pod without a group.
 	MinRuntimeOf(pod *corev1.Pod) *core.MinRuntime
 	// MinRuntimeOfGroup returns the min-runtimes of the members of a group.
 	MinRuntimeOfGroup(key types.NamespacedName) *core.MinRuntime
 }
 
-// Delegation reports which resources DynamicResources decides about on nodes that have none of
-// them.
+// Delegation reports which resources are delegated. On nodes without a delegated resource,
+// DynamicResources decides whether a request fits.
 type Delegation interface {
-	// Delegates reports whether a DeviceClass maps a resource. Unlike other sources, it is asked at
-	// every Level.
+	// Delegates reports whether a DeviceClass maps a resource. The Cache asks this in every Level,
+	// so changes need not be reported.
 	Delegates(name corev1.ResourceName) bool
 }

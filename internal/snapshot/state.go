@@ -12,34 +12,33 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// StateSchema is the version of a State's JSON. New fields do not change it. If a field is removed
-// or changes its meaning, the version number changes.
+// StateSchema is the version of the JSON of a State. It changes if a field is removed or changes
+// its meaning. It stays the same if fields are added.
 const StateSchema = "reprieve.dev/snapshot/v1"
 
-// State has the inputs of decisions at one moment, for people and programs to read. It omits facts
+// State has the inputs of decisions at one moment, for people and programs. It leaves out facts
 // that only filters use (affinity, spread, ports, volumes), because the API objects have them.
-// Times are nanoseconds since 1970 and durations nanoseconds, as in decisions. Lists are sorted by
-// name.
+// Times are nanoseconds since 1970, and durations are nanoseconds. Lists are sorted by name.
 type State struct {
 	// Schema is the version of the format.
 	Schema string `json:"schema"`
-	// Time is when the state was recorded, in UTC.
+	// Time is the time when the state was recorded, in UTC.
 	Time time.Time `json:"time"`
 	// Process identifies the scheduler process.
 	Process string `json:"process"`
-	// Generation is the newest generation of any node in the scheduler's cache. It increases when a
-	// node changes.
+	// Generation is the highest generation of any node in the scheduler's cache. It increases with
+	// each change of a node.
 	Generation int64 `json:"generation"`
 	// Nodes are the schedulable nodes.
 	Nodes []StateNode `json:"nodes"`
 	// Units are the preemption units: pods, and PodGroups in disruption mode PodGroup.
 	Units []StateUnit `json:"units"`
-	// Leaving are the terminating pods. Decisions count on their room.
+	// Leaving are the terminating pods whose room decisions count as free.
 	Leaving []StatePod `json:"leaving,omitempty"`
-	// Overdue are the pods that should have terminated long ago. Decisions do not count on their
-	// room, and they are never victims.
+	// Overdue are the pods that should have terminated long ago. Decisions do not count their room
+	// as free, and never select them as victims.
 	Overdue []StatePod `json:"overdue,omitempty"`
-	// Promised is the room reserved for pods that are not on their node yet.
+	// Promised is the room that is reserved for pods that are not on their node yet.
 	Promised []StateReservation `json:"promised,omitempty"`
 	// Budgets are the PodDisruptionBudgets.
 	Budgets []StateBudget `json:"budgets,omitempty"`
@@ -47,7 +46,7 @@ type State struct {
 	Queues []StateQueue `json:"queues,omitempty"`
 }
 
-// StateAmounts are amounts by resource: milli-CPUs, bytes and counts. Zero amounts are omitted.
+// StateAmounts are amounts by resource, in milli-CPUs, bytes or counts. Zero amounts are omitted.
 type StateAmounts map[string]int64
 
 // StateNode is one node.
@@ -58,8 +57,8 @@ type StateNode struct {
 	// Unschedulable is true for a cordoned node.
 	Unschedulable bool         `json:"unschedulable,omitempty"`
 	Allocatable   StateAmounts `json:"allocatable"`
-	// Free is the capacity minus the requests of all pods on the node, including terminating pods.
-	// It may be negative.
+	// Free is the allocatable capacity minus the requests of all pods on the node, including
+	// terminating pods. It may be negative.
 	Free StateAmounts `json:"free"`
 }
 
@@ -71,71 +70,75 @@ type StateUnit struct {
 	UID       string `json:"uid"`
 	// Group is true for a whole PodGroup, false for a single pod.
 	Group bool `json:"group"`
-	// PodGroup is the UID of the PodGroup that is the unit, or that the unit's pod belongs to.
+	// PodGroup is the UID of the unit's PodGroup: the PodGroup that is the unit, or the PodGroup of
+	// the unit's pod.
 	PodGroup string `json:"podGroup,omitempty"`
-	// GroupName is the name of that PodGroup.
+	// GroupName is the name of the PodGroup whose UID is in PodGroup.
 	GroupName string `json:"groupName,omitempty"`
-	// Role is the pod's role in its gang. RoleNeeds is the number of members of this role that the
-	// gang needs.
-	Role      string `json:"role,omitempty"`
-	RoleNeeds int32  `json:"roleNeeds,omitempty"`
-	// Priority is the priority of the PodGroup, or of a pod without a PodGroup. RaisedBy is its
-	// excess over the PodGroup's scheduling priority.
+	// Role is the role of the pod in its gang.
+	Role string `json:"role,omitempty"`
+	// RoleNeeds is the number of members with this role that the gang needs.
+	RoleNeeds int32 `json:"roleNeeds,omitempty"`
+	// Priority is the priority of the PodGroup, or of a pod without a PodGroup, as a potential
+	// victim.
 	Priority int32 `json:"priority"`
+	// RaisedBy is the difference between Priority and the scheduling priority of the PodGroup.
 	RaisedBy int64 `json:"raisedBy,omitempty"`
 	// Start is the time when the unit started; 0 if it has not started.
 	Start int64 `json:"start,omitempty"`
-	// Since is the start of the run time for min-runtimes; 0 if the run time does not count yet.
+	// Since is the start of the run time that min-runtimes compare with; 0 if it has not begun.
 	Since int64 `json:"since,omitempty"`
-	// Queue is the name of the leaf queue.
+	// Queue is the name of the unit's leaf queue.
 	Queue string `json:"queue,omitempty"`
-	// MinCount is the number of members that make the pod's gang whole.
+	// MinCount is the minCount of the gang that the unit's pod belongs to.
 	MinCount int32 `json:"minCount,omitempty"`
-	// Surplus marks a member past the minCount of its gang, and past the needs of its role.
+	// Surplus is true for a member that is needed neither for the minCount of its gang nor for its
+	// role.
 	Surplus bool `json:"surplus,omitempty"`
-	// Lacks is the number of members that the unit's gang has lost and not replaced. Stale is true
-	// if members have been missing for too long.
+	// Lacks is the number of members that the unit's gang has lost and not replaced.
 	Lacks int32 `json:"lacks,omitempty"`
-	Stale bool  `json:"stale,omitempty"`
-	// Stops is the number of preemptions that stopped the unit's group since it last made progress,
-	// and StoppedAt the time of the last of them.
-	Stops     int32 `json:"stops,omitempty"`
+	// Stale is true if members have been missing for too long.
+	Stale bool `json:"stale,omitempty"`
+	// Stops is the number of preemptions that have stopped the unit's group since the group last
+	// made progress.
+	Stops int32 `json:"stops,omitempty"`
+	// StoppedAt is the time of the last of these preemptions.
 	StoppedAt int64 `json:"stoppedAt,omitempty"`
 	// Running is true for a pod with running containers.
 	Running bool `json:"running,omitempty"`
-	// Static marks a pod that the kubelet of its node runs without the API server.
+	// Static is true for a pod that the kubelet of its node runs without the API server.
 	Static bool `json:"static,omitempty"`
-	// RefusedUntil is the time until which a refused deletion protects the unit; 0 if no deletion
-	// was refused.
+	// RefusedUntil is the end of the protection of a unit whose deletion was refused; 0 if no
+	// deletion was refused.
 	RefusedUntil int64 `json:"refusedUntil,omitempty"`
-	// Toleration protects the unit from low priorities.
+	// Toleration protects the unit from preemptors of low priority.
 	Toleration *StateToleration `json:"toleration,omitempty"`
-	// MinRuntime has the min-runtimes of the profile that schedules the unit; omitted if the
+	// MinRuntime has the min-runtimes of the profile that schedules the unit. It is omitted if the
 	// profile is unknown.
 	MinRuntime *StateMinRuntime `json:"minRuntime,omitempty"`
 	// Pods are all pods of the unit.
 	Pods []StatePod `json:"pods"`
 }
 
-// StateToleration protects a unit from preemption by low priorities.
+// StateToleration protects a unit from preemptors of low priority.
 type StateToleration struct {
-	// Below is the lowest priority of preemptors that may preempt the unit in spite of the
-	// toleration.
+	// Below is the lowest priority that is high enough to preempt the unit during the protection.
 	Below int32 `json:"below"`
-	// Until is the end of the protection; omitted if it has no end.
+	// Until is the end of the protection. It is omitted if the protection has no end.
 	Until int64 `json:"until,omitempty"`
-	// Lasts is the length of the protection if it has not begun.
+	// Lasts is the length of a protection that has not begun.
 	Lasts int64 `json:"lasts,omitempty"`
-	// ClassNotFound is true if the PriorityClass does not exist, so its toleration is unknown.
+	// ClassNotFound is true if the PriorityClass of the unit does not exist. Its toleration is then
+	// unknown.
 	ClassNotFound bool `json:"classNotFound,omitempty"`
 }
 
-// StateMinRuntime is the time that work runs before it may be evicted, for work whose queues have
-// no setting.
+// StateMinRuntime has the times that work is protected after its start, if the queues of the work
+// set none.
 type StateMinRuntime struct {
 	Preempt int64 `json:"preempt"`
 	Reclaim int64 `json:"reclaim"`
-	// Resolve selects the queue where the upward search for the reclaim setting starts.
+	// Resolve selects the queue where the upward search for the reclaim setting begins.
 	Resolve core.ResolveMethod `json:"resolve"`
 }
 
@@ -148,15 +151,15 @@ type StatePod struct {
 	Request   StateAmounts `json:"request"`
 	// Start is the time when the pod started; 0 if it has not started.
 	Start int64 `json:"start,omitempty"`
-	// SavedAt is the time when the pod last saved its work, from the pod's annotation. GroupSavedAt
-	// is the time from the annotation of its PodGroup. CheckpointInterval is the time between two
-	// saves. RestartCost is the run time that a restart loses in addition to the unsaved work; -1
-	// for none. All are 0 if unknown.
+	// SavedAt is the time when the pod last saved its work, from its annotation. GroupSavedAt is
+	// the time in the annotation of its PodGroup. CheckpointInterval is the time between two saves.
+	// RestartCost is the run time that a restart loses in addition to unsaved work; -1 for none.
+	// Each value is 0 if it is unknown.
 	SavedAt            int64 `json:"savedAt,omitempty"`
 	GroupSavedAt       int64 `json:"groupSavedAt,omitempty"`
 	CheckpointInterval int64 `json:"checkpointInterval,omitempty"`
 	RestartCost        int64 `json:"restartCost,omitempty"`
-	// Budgets are the PodDisruptionBudgets that select the pod, as namespace/name.
+	// Budgets has the PodDisruptionBudgets that select the pod, as namespace/name.
 	Budgets []string `json:"budgets,omitempty"`
 }
 
@@ -168,8 +171,8 @@ type StateReservation struct {
 	// Node is the node with the room.
 	Node    string       `json:"node"`
 	Request StateAmounts `json:"request"`
-	// Priority is the priority of the pod, or of its PodGroup. Only preemptors with a higher
-	// priority may use the room.
+	// Priority is the priority of the pod, or of its PodGroup. A preemptor may use the room only if
+	// its priority is higher.
 	Priority int32 `json:"priority"`
 	// Queue is the leaf queue whose usage includes the room.
 	Queue string `json:"queue,omitempty"`
@@ -177,10 +180,10 @@ type StateReservation struct {
 
 // StateBudget is one PodDisruptionBudget.
 type StateBudget struct {
-	// Key is its namespace/name.
+	// Key is the budget's namespace/name.
 	Key string `json:"key"`
-	// Allowed is the number of pods that may be evicted before the budget is broken. Terminating
-	// pods are subtracted already.
+	// Allowed is the number of pods that may be evicted without violating the budget. Terminating
+	// pods are already subtracted.
 	Allowed int32 `json:"allowed"`
 }
 
@@ -188,28 +191,30 @@ type StateBudget struct {
 type StateQueue struct {
 	Name   string `json:"name"`
 	Parent string `json:"parent,omitempty"`
-	// Quota is the amount that the queue can always reclaim, limited to the quota of its parent.
+	// Quota is the amount that the queue can always reclaim. It is at most the quota of the queue's
+	// parent.
 	Quota StateAmounts `json:"quota"`
-	// Limit is the maximum usage of the queue's work. Resources without a limit are omitted.
+	// Limit is the maximum usage of the queue's work. A resource without a limit is omitted.
 	Limit map[string]int64 `json:"limit,omitempty"`
 	// FairShare is the queue's current fair share.
 	FairShare StateAmounts `json:"fairShare"`
-	// Used is the usage of the units in the queue and the queues below it.
+	// Used is the usage of the units in the queue and in all queues below it.
 	Used StateAmounts `json:"used"`
-	// OverQuotaWeight and Priority determine the queue's part of the capacity that no quota claims.
+	// OverQuotaWeight and Priority determine the part that the queue gets of the capacity that no
+	// quota claims.
 	OverQuotaWeight int64 `json:"overQuotaWeight"`
 	Priority        int32 `json:"priority"`
-	// PreemptMinRuntime and ReclaimMinRuntime are the times that the queue's work runs before it
-	// may be evicted; omitted if the queue inherits them.
+	// PreemptMinRuntime and ReclaimMinRuntime are the times that the queue's work is protected
+	// after its start. They are omitted if the queue inherits them.
 	PreemptMinRuntime *int64 `json:"preemptMinRuntime,omitempty"`
 	ReclaimMinRuntime *int64 `json:"reclaimMinRuntime,omitempty"`
-	// SilentWorkCap is the longest run time that counts as lost for work that has saved nothing;
-	// omitted if the queue inherits it.
+	// SilentWorkCap is the maximum run time that counts as lost for work that has saved nothing. It
+	// is omitted if the queue inherits it.
 	SilentWorkCap *int64 `json:"silentWorkCap,omitempty"`
 }
 
-// RankedRoom is room on a node with the priority of its pod. It is a reservation, or the nomination
-// of a pod without one.
+// RankedRoom is reserved room on a node, with the priority of its pod. Reserved is false for a pod
+// that is only nominated to the node, without a reservation.
 type RankedRoom struct {
 	ReservedRoom
 	Priority int32
@@ -217,7 +222,7 @@ type RankedRoom struct {
 }
 
 // State returns the state of the cluster at the last Level, with the given reservations. Only the
-// goroutine that calls Level may call it. The caller sets Time and Process.
+// goroutine that calls Level may call it. The caller must set Time and Process.
 func (c *Cache) State(promised []RankedRoom) State {
 	s := c.cluster.Snapshot()
 	d := describer{s: s, resources: s.Resources, dimensions: &c.dimensions}
@@ -257,7 +262,7 @@ func (c *Cache) State(promised []RankedRoom) State {
 	return out
 }
 
-// describer converts the parts of a core snapshot.
+// describer converts the parts of a core snapshot to the parts of a State.
 type describer struct {
 	s          *core.Snapshot
 	resources  []string
@@ -280,11 +285,12 @@ func (d *describer) nodes() []StateNode {
 		n := &d.s.Nodes[i]
 		info := nodeInfo(n)
 		if info == nil {
-			// An empty slot.
+			// The slot is not used.
 			continue
 		}
 		node, free := info.Node(), slices.Clone(n.Free)
-		// The number of free devices is not known.
+		// For a delegated resource, the number of free devices is not known, so subtract the
+		// assumed room.
 		d.dimensions.addDelegated(free, n.Allocatable, -delegatedRoom)
 		out = append(out, StateNode{
 			Name: n.Name, Labels: node.Labels, Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable,
@@ -353,7 +359,7 @@ func byName(a, b StatePod) int {
 func (d *describer) budgets() []StateBudget {
 	var out []StateBudget
 	for _, b := range d.s.Budgets {
-		// An unused position is empty.
+		// A position that is not used has no key.
 		if b.Key != "" {
 			out = append(out, StateBudget{Key: b.Key, Allowed: b.Allowed})
 		}
@@ -392,7 +398,7 @@ func (d *describer) queues() []StateQueue {
 	return out
 }
 
-// limit returns a limit by resource. A limit of 0 is included.
+// limit converts a limit. It includes resources with a limit of 0.
 func (d *describer) limit(a core.Amounts) map[string]int64 {
 	out := make(map[string]int64)
 	for r, v := range a {
@@ -403,7 +409,7 @@ func (d *describer) limit(a core.Amounts) map[string]int64 {
 	return out
 }
 
-// setting returns a min-runtime of a queue; nil if it is not set.
+// setting converts a min-runtime of a queue in nanoseconds; nil if the queue does not set it.
 func setting(nanoseconds int64) *int64 {
 	if nanoseconds == fairshare.Unset {
 		return nil

@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("snapshot.update", false, "write the golden files anew")
 
-// queued puts all pods and groups of a test into one queue.
+// queued is facts with all pods and groups in the queue research.
 type queued struct{ *facts }
 
 func (queued) QueueOf(*corev1.Pod) string { return "research" }
@@ -117,14 +117,15 @@ func stateOf(t *testing.T) State {
 	})
 }
 
-// TestGoldenState fixes the JSON form of the state, because other programs read it.
+// TestGoldenState compares the JSON of a state with a file. Other programs read this JSON, so its
+// form must not change by accident.
 func TestGoldenState(t *testing.T) {
 	t.Parallel()
 	state := stateOf(t)
 	if state.Generation == 0 {
 		t.Error("The state has no generation")
 	}
-	// The framework counts generations for the whole process.
+	// The generation depends on the other tests of the process, so set a fixed value.
 	state.Generation = 12
 	state.Time, state.Process = time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC), "reprieve-scheduler-7d4f_1c9e"
 	got, err := json.MarshalIndent(state, "", "  ")

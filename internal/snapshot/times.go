@@ -9,8 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// Nanos converts a time to the core's form, nanoseconds since 1970. Zero stays zero. A time out of
-// range becomes [core.Forever].
+// Nanos converts a time to nanoseconds since 1970. The zero time becomes 0. A time that is too late
+// for an int64 becomes [core.Forever].
 func Nanos(t time.Time) int64 {
 	switch {
 	case t.IsZero():
@@ -22,7 +22,7 @@ func Nanos(t time.Time) int64 {
 	}
 }
 
-// startOf returns the time when a node accepted a pod; zero if no node has.
+// startOf returns the time when the kubelet accepted a pod; zero if it has not.
 func startOf(pod *corev1.Pod) time.Time {
 	if pod.Status.StartTime == nil {
 		return time.Time{}

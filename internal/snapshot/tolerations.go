@@ -15,32 +15,33 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// ClassTolerations are the [Tolerations] from the annotations of PriorityClasses, with the values
-// and preemption policies of the classes. It is safe for concurrent use. When a class changes
-// ([SameToleration]), the Cache must be invalidated.
+// ClassTolerations is a source of [Tolerations] that reads the annotations of PriorityClasses. It
+// also returns the values and preemption policies of the classes. It is safe for concurrent use.
+// The Cache must be invalidated when a class changes and [SameToleration] returns false.
 type ClassTolerations struct {
 	classes schedulinglisters.PriorityClassLister
 
 	mu sync.Mutex
-	// policies has the policies of the classes at the last reading. Nil policies are cached too.
+	// policies caches the policies of classes by name. Nil policies are cached too.
 	policies map[string]knownPolicy
 }
 
 var _ Tolerations = (*ClassTolerations)(nil)
 
-// NewClassTolerations returns the tolerations from the classes of a lister.
+// NewClassTolerations returns a ClassTolerations that finds classes with a lister.
 func NewClassTolerations(classes schedulinglisters.PriorityClassLister) *ClassTolerations {
 	return &ClassTolerations{classes: classes, policies: make(map[string]knownPolicy)}
 }
 
-// knownPolicy is a class with the policy read from it.
+// knownPolicy is a cached policy, with the version of the class that it was read from.
 type knownPolicy struct {
 	class  *schedulingv1.PriorityClass
 	policy *preemptiontoleration.Policy
 }
 
-// of returns the toleration of a class, for a protection that begins at start; nil if the class has
-// no valid policy. A controller reports invalid policies and missing classes.
+// of returns the toleration of a class, for a protection that begins at start. It returns nil if
+// the class has no valid policy. If the class does not exist, the result has ClassNotFound. A
+// controller reports both faults.
 func (t *ClassTolerations) of(className string, start time.Time) *core.Toleration {
 	class, err := t.classes.Get(className)
 	if err != nil {
@@ -75,9 +76,9 @@ func (t *ClassTolerations) ValueOf(name string) (int32, bool) {
 	return class.Value, true
 }
 
-// NeverPreempts reports whether a group, or pods without a group, may not preempt. If the group has
-// no policy of its own, its PriorityClass decides. If that class does not exist, the pods decide:
-// one pod that never preempts is enough.
+// NeverPreempts reports whether the pods of a group, or pods without a group, must not preempt. The
+// first of these that exists decides: the preemption policy of the group, then the policy of its
+// PriorityClass. Otherwise the pods decide: the result is true if any of them never preempts.
 func (t *ClassTolerations) NeverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
 	if g != nil && g.PreemptionPolicy != "" {
 		return g.PreemptionPolicy == corev1.PreemptNever
@@ -92,8 +93,8 @@ func (t *ClassTolerations) NeverPreempts(g *gang.Group, pods ...*corev1.Pod) boo
 	})
 }
 
-// OfClass returns the toleration of work that has a class, for a protection that begins at start;
-// nil for the name "".
+// OfClass returns the toleration of work with a PriorityClass, for a protection that begins at
+// start. It returns nil for the name "".
 func (t *ClassTolerations) OfClass(name string, start time.Time) *core.Toleration {
 	if name == "" {
 		return nil
@@ -101,7 +102,7 @@ func (t *ClassTolerations) OfClass(name string, start time.Time) *core.Toleratio
 	return t.of(name, start)
 }
 
-// OfPod returns the toleration of a pod. Its protection begins when the pod is scheduled.
+// OfPod returns the toleration of a pod. The protection begins when the pod is scheduled.
 func (t *ClassTolerations) OfPod(pod *corev1.Pod) *core.Toleration {
 	if pod.Spec.PriorityClassName == "" {
 		return nil
@@ -109,10 +110,10 @@ func (t *ClassTolerations) OfPod(pod *corev1.Pod) *core.Toleration {
 	return t.of(pod.Spec.PriorityClassName, preemptiontoleration.ScheduledAt(pod))
 }
 
-// OfGroup returns the toleration of all members of a group with a priority, for a protection that
-// begins at start. A group without a class uses the global default class, as pods do. The default
-// may have changed since the group got its priority, so a default class with another value is
-// ignored.
+// OfGroup returns the toleration of a group with a priority, for a protection that begins at start.
+// A group without a class uses the global default class, as pods do. The default may have changed
+// after the group got its priority. So the default class counts only if its value equals the
+// priority of the group.
 func (t *ClassTolerations) OfGroup(g *gang.Group, priority int32, start time.Time) *core.Toleration {
 	name := g.PriorityClassName
 	if name == "" {
@@ -126,7 +127,7 @@ func (t *ClassTolerations) OfGroup(g *gang.Group, priority int32, start time.Tim
 }
 
 // defaultClass returns the global default class; nil for none. If there are several, it returns the
-// one with the lowest value, like the admission of pods.
+// class with the lowest value, as for pods.
 func (t *ClassTolerations) defaultClass() *schedulingv1.PriorityClass {
 	all, err := t.classes.List(labels.Everything())
 	if err != nil {
@@ -141,8 +142,8 @@ func (t *ClassTolerations) defaultClass() *schedulingv1.PriorityClass {
 	return found
 }
 
-// toleration converts a policy to the core's form, for a protection that begins at start; nil for
-// none.
+// toleration converts a policy to the form of the core, for a protection that begins at start; nil
+// for none.
 func toleration(policy *preemptiontoleration.Policy, start time.Time) *core.Toleration {
 	if policy == nil || policy.TolerationSeconds == 0 {
 		return nil
@@ -154,8 +155,9 @@ func toleration(policy *preemptiontoleration.Policy, start time.Time) *core.Tole
 	return t
 }
 
-// SameToleration reports whether a change of a class changes no toleration and no priority. The
-// value of a class changes only if the class is deleted and created again while no watch is open.
+// SameToleration reports whether two versions of a class give the same tolerations and priorities.
+// The value of a class differs only if the class was deleted and created again while no watch was
+// open.
 func SameToleration(before, after *schedulingv1.PriorityClass) bool {
 	if after.GlobalDefault != before.GlobalDefault || after.Value != before.Value {
 		return false

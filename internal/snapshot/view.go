@@ -18,9 +18,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// View is the cluster as one decision sees it. It shares data with the Cache, so it is valid until
-// the next Level or View. Only the scheduling cycle that requested it may use it. PodInfo results
-// stay valid for longer.
+// View is the cluster as one decision sees it. It shares data with the Cache, so it is valid only
+// until the next call of Level or View. Only the scheduling cycle that requested it may use it. The
+// fwk.PodInfo values that it returns stay valid.
 type View struct {
 	// Cluster is the core's snapshot.
 	Cluster *core.Snapshot
@@ -30,27 +30,28 @@ type View struct {
 	promised   map[string][]fwk.PodInfo
 	overdue    map[string][]*corev1.Pod
 	occupants  *occupants
-	// held is the reserved room that counts for queues, by node.
+	// held has the reserved room that counts as usage of queues, by node.
 	held map[string][]core.Hold
-	// standing is the state of the queues; nil without queues.
+	// standing is the state of the queues; nil if there are no queues.
 	standing *queue.Snapshot
 	// sources are the sources of the Cache.
 	sources *Sources
 }
 
-// ReservedRoom is room on a node that is reserved for a pod that is not there yet.
+// ReservedRoom is room on a node that is reserved for a pod. The pod is not on the node yet.
 type ReservedRoom struct {
 	Pod  fwk.PodInfo
 	Node string
 	// Queue is the leaf queue whose usage includes the room; "" for none.
 	Queue string
-	// Respected is true if the room is closed to the preemptor. Otherwise the room only counts as
-	// usage of the queue.
+	// Respected is true if the preemptor must not use the room. If it is false, the room only
+	// counts as usage of the queue.
 	Respected bool
 }
 
-// View returns the cluster at the last Level for one preemptor, with the given reservations. It
-// ignores a reservation if its node does not exist, or if its pod is already on the node.
+// View returns a View of the cluster at the last Level for one preemptor, with the given
+// reservations. It ignores a reservation if its node does not exist, or if its pod is already on
+// the node.
 func (c *Cache) View(promises []ReservedRoom) *View {
 	v := &View{dimensions: &c.dimensions, nodes: c.nodes, promised: make(map[string][]fwk.PodInfo), overdue: c.overdue, occupants: c.occupants, held: make(map[string][]core.Hold), standing: c.standing, sources: &c.sources}
 	holds := make([]core.Hold, 0, len(promises))
@@ -75,9 +76,9 @@ func (c *Cache) View(promises []ReservedRoom) *View {
 	return v
 }
 
-// ShareFor replaces the queues' shares of the whole cluster by their shares of the nodes that pods
-// of the given kinds compete for. [queue.KindOf] returns the kind of a pod. If
-// [queue.Snapshot.PlaceOf] finds no such nodes, ShareFor changes nothing.
+// ShareFor replaces the fair shares in the whole cluster by the fair shares of the nodes that pods
+// of the given kinds compete for. [queue.KindOf] returns the kind of a pod. ShareFor changes
+// nothing if [queue.Snapshot.PlaceOf] returns no such nodes.
 func (v *View) ShareFor(kinds ...string) {
 	if v.standing == nil || v.Cluster.Queues == nil {
 		return
@@ -87,19 +88,20 @@ func (v *View) ShareFor(kinds ...string) {
 	}
 }
 
-// RunsOn reports whether the framework lists a pod on a node.
+// RunsOn reports whether the NodeInfo of a node has a pod.
 func RunsOn(info fwk.NodeInfo, uid types.UID) bool {
 	return slices.ContainsFunc(info.GetPods(), func(pi fwk.PodInfo) bool { return pi.GetPod().UID == uid })
 }
 
-// HasPromised reports whether any reservation is closed to the preemptor.
+// HasPromised reports whether there is any reservation that the preemptor must respect.
 func (v *View) HasPromised() bool { return len(v.promised) > 0 }
 
-// Promised returns the pods with reservations on a node that are closed to the preemptor. The
-// NodeInfo of the node does not include them.
+// Promised returns the pods with a reservation on a node that the preemptor must respect. The
+// NodeInfo of the node does not have these pods.
 func (v *View) Promised(node string) []fwk.PodInfo { return v.promised[node] }
 
-// Reserved returns the room on a node that the preemptor must leave to others; nil for none.
+// Reserved returns the sum of the reserved room on a node that the preemptor must respect; nil for
+// none.
 func (v *View) Reserved(node string) core.Amounts {
 	var sum core.Amounts
 	for _, pi := range v.promised[node] {
@@ -129,8 +131,8 @@ func PodInfo(p *core.Pod) fwk.PodInfo {
 	return pi
 }
 
-// Victims returns the framework's pods for the victims of a decision, node by node, in each node's
-// order.
+// Victims returns the framework's pods for the victims of a decision. They are sorted by node, and
+// on a node in the framework's order.
 func (v *View) Victims(d *core.Decision) []*corev1.Pod {
 	byNode := make(map[string]sets.Set[types.UID])
 	for i := range d.Victims {
@@ -156,7 +158,7 @@ func (v *View) Victims(d *core.Decision) []*corev1.Pod {
 	return out
 }
 
-// Disrupted returns the terminating pods on some nodes.
+// Disrupted returns the terminating pods on the given nodes.
 func (v *View) Disrupted(nodes sets.Set[string]) []*corev1.Pod {
 	var out []*corev1.Pod
 	for i := range v.Cluster.Leaving {
@@ -180,8 +182,8 @@ func (v *View) Unannounced() []types.UID {
 	return out
 }
 
-// Overdue returns the pods that should have terminated long ago, by node and name. Call it before
-// the next Level.
+// Overdue returns the pods that should have terminated long ago, sorted by node and name. Its
+// result is valid until the next Level.
 func (v *View) Overdue() []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, node := range slices.Sorted(maps.Keys(v.overdue)) {
@@ -192,14 +194,14 @@ func (v *View) Overdue() []*corev1.Pod {
 	return out
 }
 
-// Placements returns the nodes of a decision's placements, by pod UID.
+// Placements maps the UIDs of the pods that a decision places to their nodes.
 func Placements(d *core.Decision) map[types.UID]string {
 	nodes := make(map[types.UID]string, len(d.Placements))
 	maps.Insert(nodes, Placed(d))
 	return nodes
 }
 
-// Placed iterates over a decision's placements: the pod's UID and the node.
+// Placed iterates over the placements of a decision: the UID of each pod and its node.
 func Placed(d *core.Decision) iter.Seq2[types.UID, string] {
 	return func(yield func(types.UID, string) bool) {
 		for i := range d.Placements {
@@ -210,10 +212,10 @@ func Placed(d *core.Decision) iter.Seq2[types.UID, string] {
 	}
 }
 
-// Replacement reports whether the pods of a unit are created again after its eviction. A pod is
-// created again if an owner controls it. A static pod belongs to its node, and is never evicted. In
-// a group that is evicted whole, each pod must have such an owner. The preemption policy of their
-// group counts before the policies of the pods.
+// Replacement reports whether the pods of a unit are created again after their eviction, and may
+// then preempt. A pod is created again if it has a controller. If a group is evicted as a whole,
+// each of its pods must have one. A static pod is never evicted. The preemption policy of the group
+// takes precedence over the policies of the pods.
 func (v *View) Replacement(unit int) core.Replacement {
 	var pods []*corev1.Pod
 	for i := range v.Cluster.Units[unit].Pods {

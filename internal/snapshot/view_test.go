@@ -27,7 +27,7 @@ func podInfo(t *testing.T, p *corev1.Pod) fwk.PodInfo {
 	return pi
 }
 
-// left returns the most CPUs that a pod can request and get.
+// left returns the largest number of CPUs that a pod can request and still fit.
 func left(t *testing.T, v *View) string {
 	t.Helper()
 	for _, cpus := range []string{"4", "3", "2", "1"} {
@@ -48,8 +48,8 @@ func left(t *testing.T, v *View) string {
 	return "0"
 }
 
-// TestPromises checks that reserved room is not free, each reservation once, and only if it must be
-// respected.
+// TestPromises checks that reserved room is not free if the preemptor must respect it. Each
+// reservation counts once.
 func TestPromises(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -74,7 +74,7 @@ func TestPromises(t *testing.T) {
 				s.addPods(on(p.DeepCopy(), "node-0"))
 			}
 			promise := ReservedRoom{Pod: podInfo(t, p), Node: c.node, Respected: c.respected}
-			// The room is restored for the next view.
+			// A View must not change the room of the next View.
 			for range 2 {
 				v := s.view(promise)
 				if left := left(t, v); left != c.wantLeft {
@@ -88,7 +88,7 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// TestDisrupted checks that pods are terminating as long as a source says so.
+// TestDisrupted checks that a pod is terminating exactly as long as the source reports it.
 func TestDisrupted(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -108,8 +108,7 @@ func TestDisrupted(t *testing.T) {
 	}
 }
 
-// TestOverdue checks that a pod that should have terminated long ago keeps its room and is no
-// victim.
+// TestOverdue checks that the room of an overdue pod is not free, and that the pod is no victim.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -145,8 +144,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestLeavesLate checks that decisions count on the room of a pod that leaves late, and that the pod
-// counts in its queue nonetheless.
+// TestLeavesLate checks a pod with a long grace period. Decisions count its room as free, and it
+// still counts as usage of its queue.
 func TestLeavesLate(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -166,8 +165,8 @@ func TestLeavesLate(t *testing.T) {
 	}
 }
 
-// TestRefusedDeletions checks that a refused deletion protects a whole group, but of other groups
-// only the pod itself.
+// TestRefusedDeletions checks that a refused deletion of a pod protects its whole group if the
+// group is evicted as a whole. Otherwise it protects only the pod.
 func TestRefusedDeletions(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -186,8 +185,8 @@ func TestRefusedDeletions(t *testing.T) {
 	}
 }
 
-// TestStaticPods checks that static pods are units of their own and never victims, regardless of
-// their mirror in the API.
+// TestStaticPods checks that static pods are separate units and never victims, regardless of their
+// mirror in the API.
 func TestStaticPods(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

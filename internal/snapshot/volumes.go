@@ -18,26 +18,27 @@ type Claims interface {
 	PersistentVolumeClaims(namespace string) corelisters.PersistentVolumeClaimNamespaceLister
 }
 
-// volume is a pod's volume with the facts that limit where the pod may run.
+// volume is a volume of a pod, with the facts that limit the nodes that the pod can run on.
 type volume struct {
 	Volume corev1.Volume
-	// Claim is the name of the claim; empty if Volume has the claim. The claim may be for a volume
-	// on another node.
+	// Claim is the name of an ephemeral volume's claim if Open is nil; otherwise "". For other
+	// volumes, Volume has the name.
 	Claim string `json:",omitempty"`
-	// Open is the request of the claim, in place of its name. So pods of one StatefulSet, or pods
-	// with ephemeral volumes, are equal although their claims differ. Open is nil if more than the
-	// request matters; see openClaimOf.
+	// Open is the request of the claim, without its name. So pods of a StatefulSet, or pods with
+	// ephemeral volumes, are equal although they have different claims. Open is nil if the request
+	// alone does not decide; see openClaimOf.
 	Open *openClaim `json:",omitempty"`
 }
 
-// openClaim is the request of a claim. The class may come from an annotation.
+// openClaim is the request of a volume claim. Class is its storage class, which may come from an
+// annotation.
 type openClaim struct {
 	Class string
 	Spec  corev1.PersistentVolumeClaimSpec
 }
 
-// sharedClaims returns the volume claims that several of the pods use. The node of one such pod may
-// limit the others.
+// sharedClaims returns the volume claims that more than one of the pods uses. The node of one of
+// these pods may limit the nodes of the others.
 func sharedClaims(pods []*corev1.Pod) sets.Set[types.NamespacedName] {
 	seen, shared := sets.New[types.NamespacedName](), sets.New[types.NamespacedName]()
 	for _, pod := range pods {
@@ -57,14 +58,14 @@ func sharedClaims(pods []*corev1.Pod) sets.Set[types.NamespacedName] {
 	return shared
 }
 
-// volumesOf returns the volumes of a pod that can exclude it from a node.
+// volumesOf returns the volumes of a pod that may exclude nodes.
 func volumesOf(pod *corev1.Pod, claims Claims, shared sets.Set[types.NamespacedName]) []volume {
 	var out []volume
 	for _, v := range queue.ConfiningVolumes(pod) {
 		volume := volume{Volume: v}
 		switch {
 		case v.PersistentVolumeClaim != nil && shared.Has(types.NamespacedName{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}):
-			// The claim stays identified by its name.
+			// Leave the name of the claim in the key.
 		case v.PersistentVolumeClaim != nil:
 			if volume.Open = openClaimOf(pod, &v, v.PersistentVolumeClaim.ClaimName, claims); volume.Open != nil {
 				source := *v.PersistentVolumeClaim
@@ -83,9 +84,11 @@ func volumesOf(pod *corev1.Pod, claims Claims, shared sets.Set[types.NamespacedN
 }
 
 // openClaimOf returns the request of a volume's claim, including the name of its PersistentVolume.
-// It returns nil if the claim does not exist, is terminating or belongs to another pod. It also
-// returns nil if a node is selected for its provisioning, or if only one pod may use it
-// (ReadWriteOncePod).
+// It returns nil in these cases:
+//
+//   - The claim does not exist, is terminating, or belongs to another pod.
+//   - A node is already selected for its provisioning.
+//   - Only one pod may use it (ReadWriteOncePod).
 func openClaimOf(pod *corev1.Pod, v *corev1.Volume, name string, claims Claims) *openClaim {
 	claim, err := claims.PersistentVolumeClaims(pod.Namespace).Get(name)
 	if err != nil || claim.DeletionTimestamp != nil || v.Ephemeral != nil && ephemeral.VolumeIsForPod(pod, claim) != nil {

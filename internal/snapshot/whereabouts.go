@@ -7,11 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// whereabouts has the nodes of the members of each PodGroup when they were last read. With it,
-// handling a change of a group takes time for its members only, not for all pods.
+// whereabouts has the nodes of the members of each PodGroup, as last read. With it, a change of a
+// group costs time only for its members and not for all pods.
 type whereabouts struct {
-	// nodes has the nodes of each group, in no order. groups has the groups on each node, sorted.
-	nodes  map[types.NamespacedName][]string
+	// nodes maps groups to the nodes of their members, in no particular order.
+	nodes map[types.NamespacedName][]string
+	// groups maps nodes to the groups of their pods, sorted.
 	groups map[string][]types.NamespacedName
 }
 
@@ -19,7 +20,8 @@ func newWhereabouts() whereabouts {
 	return whereabouts{nodes: make(map[types.NamespacedName][]string), groups: make(map[string][]types.NamespacedName)}
 }
 
-// set updates the groups of the pods on a node. They may be in any order and repeated.
+// set replaces the groups of the pods on a node. groups may be unsorted and have duplicates. set
+// changes it.
 func (w *whereabouts) set(node string, groups []types.NamespacedName) {
 	slices.SortFunc(groups, byNamespaceAndName)
 	now, before := slices.Compact(groups), w.groups[node]
@@ -43,7 +45,7 @@ func (w *whereabouts) set(node string, groups []types.NamespacedName) {
 	w.groups[node] = slices.Clone(now)
 }
 
-// leave removes a node from a group's nodes.
+// leave removes a node from the nodes of a group.
 func (w *whereabouts) leave(node string, key types.NamespacedName) {
 	nodes := w.nodes[key]
 	at := slices.Index(nodes, node)
