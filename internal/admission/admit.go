@@ -8,11 +8,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Admit begins the next turns once the previous turns are over. It returns the admitted workloads
-// in order. If there is room for all queued work, Admit gives free passes.
+// Admit admits the next queued workloads to scheduling and returns them in order. A turn lasts
+// from a workload's admission until the scheduler has decided on it. New turns begin only when
+// no recent turn is under way. If there is room for all queued work, Admit gives free passes
+// instead.
 //
-// It also admits work of queues that do not exist, so that the reason can be reported. Nil shares
-// mean that there are no queues, and admit all work.
+// Work of queues that do not exist is also admitted, so that the scheduler can report the
+// reason. If shares is nil, there are no queues, and all work is admitted.
 func (l *List) Admit(shares Shares, now time.Time) []workload.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -25,7 +27,7 @@ func (l *List) Admit(shares Shares, now time.Time) []workload.Key {
 	out = append(out, t.releaseFreely(shares, now)...)
 	if t.prompt(now) == 0 {
 		if len(t.underway) > 0 {
-			// Turns take long now, so the order of a larger batch would soon be outdated.
+			// Turns take long now, so the order inside a larger batch would soon be outdated.
 			t.batch.most = 1
 		}
 		out = append(out, t.admit(shares, now)...)
@@ -33,8 +35,8 @@ func (l *List) Admit(shares Shares, now time.Time) []workload.Key {
 	return out
 }
 
-// prompt counts the turns that began within the time patience. It ends turns that have taken too
-// long.
+// prompt returns the number of turns that began at most patience ago. It drops turns that have
+// taken longer than longestTurn.
 func (t *turns) prompt(now time.Time) int {
 	prompt := 0
 	for key, w := range t.underway {
@@ -48,7 +50,7 @@ func (t *turns) prompt(now time.Time) int {
 	return prompt
 }
 
-// outsiders admits the work of queues that are not in the tree.
+// outsiders admits all work whose queue does not exist in the tree of queues.
 func (t *turns) outsiders(shares Shares) (out []workload.Key) {
 	for _, name := range t.unchecked(shares) {
 		l := t.lines[name]
@@ -67,13 +69,14 @@ func (t *turns) outsiders(shares Shares) (out []workload.Key) {
 	return out
 }
 
-// unchecked returns the queues with a line that have not been checked against the current tree.
+// unchecked returns the queues with waiting work that have not been looked up in the current
+// tree of queues.
 func (t *turns) unchecked(shares Shares) []string {
 	fresh := slices.Collect(maps.Keys(t.fresh))
 	clear(t.fresh)
 	switch {
 	case shares == nil:
-		// The next tree may be any.
+		// The next tree of queues may have any version.
 		t.listed = 0
 	case shares.Listed() == t.listed:
 		return fresh
@@ -83,16 +86,18 @@ func (t *turns) unchecked(shares Shares) []string {
 	return slices.Collect(maps.Keys(t.lines))
 }
 
-// round has the facts about the waiting work that are read while a batch is selected.
+// round is a summary of the waiting work, made once for each batch and updated with each
+// admission.
 type round struct {
-	// waiting lists the queues that have work of each level. led is the number of queues whose
-	// first workload is ready. underway has the requests of admitted workloads, by leaf.
-	waiting  [levels][]string
-	led      int
+	// waiting lists, for each level, the queues that have work of that level.
+	waiting [levels][]string
+	// led is the number of queues whose first workload is ready.
+	led int
+	// underway maps each leaf queue to the sum of the requests of its admitted workloads that
+	// have no decision yet.
 	underway map[string]Request
 }
 
-// round returns a summary of all queues.
 func (t *turns) round(now time.Time) *round {
 	t.settle(now)
 	c := &round{underway: make(map[string]Request)}
@@ -118,14 +123,15 @@ func (t *turns) round(now time.Time) *round {
 	return c
 }
 
-// level returns the level of the next workload to admit. If the first workload of any queue is
-// ready, ready work of any queue goes next. In other queues, work that failed lately may come
-// before the ready work, and these queues must not miss turns for that.
+// level returns the level of the next workload to admit:
 //
-// If the first workload of every queue failed lately, as in a full cluster, yielding work keeps its
-// order. Otherwise new work would come before work that has waited for long, in its own queue and
-// in queues with more usage. Work that has just failed is admitted only if there is no other work,
-// so that no workload waits without need.
+//   - ready, if the first workload of any queue is ready. Ready work of all queues then
+//     competes, even where a workload that failed lately precedes it in its queue. Otherwise
+//     that queue would miss turns.
+//   - yielding, if the first workload of every queue failed lately, as in a full cluster.
+//     Yielding work keeps its order, so that new work does not overtake work that has waited
+//     for long.
+//   - failed, if all waiting work has just failed.
 func (c *round) level() level {
 	switch {
 	case c.led > 0:
@@ -137,7 +143,7 @@ func (c *round) level() level {
 	}
 }
 
-// goes adds the request of an admitted workload to the requests of its queue.
+// goes adds the request of an admitted workload to its queue's sum in underway.
 func (c *round) goes(w *waiter) {
 	if c.underway[w.Queue] == nil {
 		c.underway[w.Queue] = make(Request)
@@ -145,8 +151,8 @@ func (c *round) goes(w *waiter) {
 	c.underway[w.Queue].add(w.Request)
 }
 
-// next begins the turn of the next workload: the first by priority, then age, of the queue whose
-// turn it is.
+// next begins the turn of the next workload and returns it. Shares choose the queue; inside the
+// queue, the order is by priority, then age.
 func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 	at := c.level()
 	names := t.withShare(c.waiting[at], at, shares)
@@ -174,22 +180,24 @@ func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 	return w
 }
 
-// inARow is the number of turns of a queue that may fail in a row before another queue gets a turn.
-// After as many further failures, a workload of the queue without a failed turn gets a turn.
-// Without these two rules, a queue with much unplaceable work would use all turns: its first
-// workload is ready again before its last one was tried.
+// inARow limits the consecutive failed turns of a queue. After that number, another queue gets a
+// turn. After inARow further failures, a workload of the queue that has never failed gets a turn.
+//
+// Without these two rules, a queue with much unplaceable work would use all turns. Its first
+// workload ends its back-off before its last workload has had a turn.
 const inARow = longestBatch
 
-// failedTurns counts the failed turns of a queue in a row. given is true if another queue has had a
-// turn because of these failures.
+// failedTurns counts the consecutive failed turns of a queue. given is true if another queue
+// has had a turn because of these failures.
 type failedTurns struct {
 	count int
 	given bool
 }
 
-// insteadOf returns the queue that gets a turn in place of the given leaf after failed turns. It
-// also returns the workload if that is not the queue's first. The queue may have no share, because
-// the leaf cannot use the room.
+// insteadOf returns the queue that gets the turn of the given leaf queue. It returns leaf itself
+// until too many turns of leaf have failed; see inARow. If the workload is not the first of the
+// returned queue, insteadOf returns it too. The returned queue may lack a share, because the leaf
+// has shown that it cannot use the room.
 func (t *turns) insteadOf(c *round, shares Shares, leaf string, at level) (string, *waiter) {
 	vain := t.vain[leaf]
 	if vain.count < inARow || vain.given && vain.count < 2*inARow {
@@ -199,7 +207,7 @@ func (t *turns) insteadOf(c *round, shares Shares, leaf string, at level) (strin
 		vain.given = true
 		t.vain[leaf] = vain
 		others := slices.DeleteFunc(slices.Clone(c.waiting[at]), func(name string) bool { return name == leaf })
-		// Prefer queues without as many failed turns.
+		// Prefer queues with fewer than inARow failed turns.
 		hopeful := slices.DeleteFunc(slices.Clone(others), func(name string) bool { return t.vain[name].count >= inARow })
 		if len(hopeful) > 0 {
 			others = hopeful
@@ -212,10 +220,11 @@ func (t *turns) insteadOf(c *round, shares Shares, leaf string, at level) (strin
 	return leaf, t.lines[leaf].untried()
 }
 
-// withShare returns the queues with a share of every resource that their first workload of a level
-// requests. If there are no such queues, it returns all. Queues without a share have the least
-// usage of these resources, so they would come first. The queues after them would then reclaim the
-// room.
+// withShare returns the queues that have a fair share of every resource that their first
+// workload of a level requests. If there are none, it returns all queues.
+//
+// Queues without a share have the least usage of these resources, so the order by usage would
+// put them first. Other queues would then reclaim the room from them.
 func (t *turns) withShare(queues []string, at level, shares Shares) []string {
 	if len(queues) < 2 {
 		return queues
@@ -232,7 +241,7 @@ func (t *turns) withShare(queues []string, at level, shares Shares) []string {
 	return out
 }
 
-// firsts lists the first workload of a level in each of some queues.
+// firsts returns the first workload of a level from each of the queues.
 func (t *turns) firsts(queues []string, at level) []Waiter {
 	out := make([]Waiter, len(queues))
 	for i, name := range queues {
@@ -241,16 +250,16 @@ func (t *turns) firsts(queues []string, at level) []Waiter {
 	return out
 }
 
-// pass admits a waiter without a turn. It drops an earlier recall of the workload: TurnAway would
-// report it, and nothing would retry the workload.
+// pass admits a waiter without beginning a turn. It drops an earlier recall of the workload.
+// Otherwise TurnAway would reject the admitted workload, and no event would retry it.
 func (t *turns) pass(w *waiter) {
 	t.leave(w)
 	t.admitted[w.Key] = w
 	delete(t.batch.called, w.Key)
 }
 
-// OthersWait reports whether other queues have ready work that waits for its turn, or a turn that
-// began within patience.
+// OthersWait reports whether any other queue has ready work that waits for its turn, or has a
+// turn that began at most patience ago.
 func (l *List) OthersWait(queue string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -268,12 +277,12 @@ func (l *List) OthersWait(queue string, now time.Time) bool {
 	return false
 }
 
-// mostEased is how many workloads of a queue Eased returns at a time, the first in order. The
-// others follow at later calls.
+// mostEased is the maximum number of workloads of one queue that RetryForShares returns in a
+// call. Later calls return the remaining workloads.
 const mostEased = 20
 
-// RetryForShares returns workloads whose last turn failed and that may succeed now, because shares
-// have changed. There may be no other event to retry them.
+// RetryForShares returns workloads whose last turn failed and that may succeed now, because the
+// fair shares have changed. The caller must retry them, because no other event may do so.
 func (l *List) RetryForShares(shares Shares) []workload.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -299,15 +308,14 @@ func (l *List) RetryForShares(shares Shares) []workload.Key {
 }
 
 const (
-	// untoldTime is the time that work waits for its first turn before users are told. mostTold is
-	// the maximum that Untold returns at a time. After the first turn, the scheduler reports
-	// reasons itself.
+	// untoldTime is the time that a workload waits for its first turn before Unreported returns it.
+	// After the first turn, the scheduler reports the reason for the wait.
 	untoldTime = 10 * time.Second
 	mostTold   = 20
 )
 
-// Unreported returns workloads that have waited long for their first turn, each once. It also
-// counts all waiting workloads by queue.
+// Unreported returns workloads that have waited for their first turn for at least untoldTime.
+// It returns each workload once. It also returns the number of waiting workloads of each queue.
 func (l *List) Unreported(now time.Time) (picked []Waiter, waiting map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

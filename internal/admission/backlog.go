@@ -8,24 +8,26 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// level is the precedence of a waiter after failed turns.
+// level is the precedence of a waiting workload, which is lowered for some time after a failed
+// turn.
 type level int
 
 const (
-	// ready: the waiter keeps its position in the order.
+	// ready: the workload has the position that its priority and age give it.
 	ready level = iota
-	// yielding: ready work of other queues comes first. Ready work after the waiter in its own
-	// queue also comes first, unless it requests at least as much.
+	// yielding: ready work of other queues precedes the workload. Ready work behind it in its
+	// own queue also does, unless that work requests at least as much.
 	yielding
-	// failed: the last turn has just failed, and all other work comes first. The waiter may be
-	// retried within milliseconds, at each change in the cluster, and work after it would have no
-	// turn in between.
+	// failed: the workload's turn has just failed, and all other work precedes it. Without this
+	// level, events could retry the workload every few milliseconds, and work behind it would
+	// get no turn.
 	failed
 
 	levels
 )
 
-// backlog holds the waiters of a queue by level. The first in order is on top.
+// backlog holds the waiting workloads of one queue, as one heap for each level. The top of a
+// heap is its first workload in order.
 type backlog [levels]heap.Heap[*waiter]
 
 func newLine() *backlog {
@@ -37,7 +39,6 @@ func newLine() *backlog {
 	return l
 }
 
-// len returns the number of waiters.
 func (l *backlog) len() int {
 	n := 0
 	for at := range l {
@@ -46,14 +47,15 @@ func (l *backlog) len() int {
 	return n
 }
 
-// isLedByReady reports whether the first waiter in order is ready. Waiters that have just failed do
-// not count.
+// isLedByReady reports whether a ready waiter is the first among the ready and yielding
+// waiters. Waiters of level failed are ignored.
 func (l *backlog) isLedByReady() bool {
 	first, yields := l[ready].Items, l[yielding].Items
 	return len(first) > 0 && (len(yields) == 0 || order(first[0], yields[0]) < 0)
 }
 
-// untried returns the first ready waiter in order that has had no failed turn; nil for none.
+// untried returns the first ready waiter in order whose workload has had no failed turn. It
+// returns nil if there is none.
 func (l *backlog) untried() *waiter {
 	var first *waiter
 	for _, w := range l[ready].Items {
@@ -64,9 +66,9 @@ func (l *backlog) untried() *waiter {
 	return first
 }
 
-// before returns the waiter that takes the turn of a ready waiter. A yielding waiter does if it is
-// first in order and requests no more. It found no room lately, but room for the ready waiter is
-// enough for it.
+// before returns the waiter that gets the turn of the ready waiter w. This is the first
+// yielding waiter if it precedes w in order and requests no more of any resource. It found no
+// room lately, but any room that is large enough for w is large enough for it too.
 func (l *backlog) before(w *waiter) *waiter {
 	if yields := l[yielding].Items; len(yields) > 0 && order(yields[0], w) < 0 && yields[0].Request.within(w.Request) {
 		return yields[0]
@@ -74,8 +76,8 @@ func (l *backlog) before(w *waiter) *waiter {
 	return w
 }
 
-// newRests returns a heap for all waiters that are not ready. The one with the earliest end of its
-// level is on top.
+// newRests returns an empty heap for the waiters that are not ready. The top is the waiter
+// whose level ends first.
 func newRests() heap.Heap[*waiter] {
 	return heap.Heap[*waiter]{
 		Before: func(a, b **waiter) bool { return (*a).levelEnds().Before((*b).levelEnds()) },
@@ -83,7 +85,6 @@ func newRests() heap.Heap[*waiter] {
 	}
 }
 
-// levelAt returns the level of a waiter at a time.
 func (w *waiter) levelAt(now time.Time) level {
 	switch {
 	case w.lastUntil.After(now):
@@ -95,7 +96,7 @@ func (w *waiter) levelAt(now time.Time) level {
 	}
 }
 
-// levelEnds returns the time at the end of the waiter's level.
+// levelEnds returns the time when the waiter's current level ends.
 func (w *waiter) levelEnds() time.Time {
 	if w.level == failed {
 		return w.lastUntil
@@ -103,7 +104,7 @@ func (w *waiter) levelEnds() time.Time {
 	return w.rested
 }
 
-// queue adds a waiter to its line.
+// queue adds a waiter to the backlog of its queue, at the given level.
 func (t *turns) queue(w *waiter, at level) {
 	l := t.lines[w.Queue]
 	if l == nil {
@@ -118,7 +119,8 @@ func (t *turns) queue(w *waiter, at level) {
 	}
 }
 
-// unqueue removes a waiter from its line, and returns the line. An empty line stays.
+// unqueue removes a waiter from the backlog of its queue and returns that backlog. It keeps an
+// empty backlog.
 func (t *turns) unqueue(w *waiter) *backlog {
 	l := t.lines[w.Queue]
 	l[w.level].Remove(w.place)
@@ -128,7 +130,8 @@ func (t *turns) unqueue(w *waiter) *backlog {
 	return l
 }
 
-// leave removes a waiter from the turns.
+// leave removes a waiter that no longer waits for a turn, and drops the state of a queue
+// without waiters.
 func (t *turns) leave(w *waiter) {
 	delete(t.held, w.Key)
 	if t.unqueue(w).len() == 0 {
@@ -138,7 +141,8 @@ func (t *turns) leave(w *waiter) {
 	}
 }
 
-// settle updates the waiters whose level has ended. Call it before reading the lines.
+// settle moves each waiter whose level has ended to its next level. Call it before reading the
+// backlogs.
 func (t *turns) settle(now time.Time) {
 	for len(t.rests.Items) > 0 && !t.rests.Items[0].levelEnds().After(now) {
 		w := t.rests.Items[0]
@@ -148,7 +152,8 @@ func (t *turns) settle(now time.Time) {
 	maps.DeleteFunc(t.inVain, func(_ string, until time.Time) bool { return !until.After(now) })
 }
 
-// order compares waiters of a queue: by priority, then age.
+// order compares two waiters of a queue by priority (highest first), then age (oldest first),
+// then key.
 func order(a, b *waiter) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since), a.Key.Compare(b.Key))
 }

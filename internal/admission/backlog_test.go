@@ -18,18 +18,19 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// rush is a simulation of queues that always have small work. Small work finds a place and runs for
-// a short time. Large work finds none, and comes again at once.
+// rush simulates queues that always have small work waiting. Small work finds room and runs for
+// smallRuns. Large work never finds room and enters its queue again at once.
 type rush struct {
 	*scene
 	queues []string
 	size   int64
-	// waiting counts the small workloads that wait in each queue. ends holds the running ones by
-	// their end. placed counts the ones that found places, and tries the turns of large work, by
+	// waiting counts the small workloads that wait in each queue. placed counts the small
+	// workloads that found room in each queue. tries counts the turns of large work in each
 	// queue.
 	waiting, placed, tries map[string]int
-	ends                   map[time.Time][]workload.Key
-	came                   int
+	// ends maps a time to the small workloads that end at that time.
+	ends map[time.Time][]workload.Key
+	came int
 }
 
 const (
@@ -37,14 +38,15 @@ const (
 	smallRuns = 200 * time.Millisecond
 )
 
-// enterLarge adds large work, which is first in its queue.
+// enterLarge adds a large workload, whose priority makes it the first of its queue.
 func (r *rush) enterLarge(name string) { r.enterAgain(podNamed(name+"-large"), name) }
 
 func (r *rush) enterAgain(key workload.Key, name string) {
 	r.Enter(Waiter{Key: key, Queue: name, Priority: 9, Since: at(0), Request: Request{"gpu": r.size}}, r.now)
 }
 
-// step begins the next turns.
+// step simulates one moment: it ends small workloads, refills the queues and begins the next
+// turns.
 func (r *rush) step() {
 	for _, key := range r.ends[r.now] {
 		r.ledger.Forget(types.UID(key.Name))
@@ -75,17 +77,19 @@ func (r *rush) step() {
 	}
 }
 
-// TestRestingHead checks that work that fails and comes again at once does not block the work
-// behind it in its queue.
+// TestRestingHead checks that a workload that fails and enters again at once does not block the
+// workloads behind it in its queue.
 func TestRestingHead(t *testing.T) {
 	t.Parallel()
 	const lasts, every = time.Minute, 20 * time.Millisecond
 	cases := map[string]struct {
-		// queues have small work, and large are the queues with large work before it.
+		// queues have small work. large are the queues that also have one large workload, ahead
+		// of the small work.
 		queues, large []string
-		// size is the request of large work; small work requests 1. 0 stands for 8.
+		// size is the number of GPUs that large work requests; 0 means 8. Small work requests
+		// 1.
 		size int64
-		// wantTries is the maximum number of turns of large work in a minute.
+		// wantTries is the maximum number of turns of each queue's large work in a minute.
 		wantTries int
 	}{
 		"beside a queue that always has work":    {queues: []string{"a", "b"}, large: []string{"a"}, wantTries: 10},
@@ -108,8 +112,8 @@ func TestRestingHead(t *testing.T) {
 			for ; r.now.Before(at(0).Add(lasts)); r.now = r.now.Add(every) {
 				r.step()
 				steps++
-				// A batch is picked by the shares. Each turn of large work may call one back, and
-				// that leaves a difference of part of a batch.
+				// A failed turn of large work may call back the rest of a batch. So the queues
+				// may differ by up to a batch.
 				if apart := r.placed["a"] - r.placed["b"]; len(tc.queues) > 1 && max(apart, -apart) > longestBatch+r.placed["a"]/100 {
 					t.Fatalf("after %v, %v of each queue have found their places, want as many of one as of the other", r.now.Sub(at(0)), r.placed)
 				}
@@ -129,19 +133,20 @@ func TestRestingHead(t *testing.T) {
 	}
 }
 
-// TestDeepBacklog checks a queue with so much large work that the first has rested before the last
-// is tried. Other queues still have turns, and so does the work behind it.
+// TestDeepBacklog checks a queue with so much large work that its first workload ends its
+// back-off before its last workload has had a turn. Other queues still get turns, and so does
+// small work of the queue.
 func TestDeepBacklog(t *testing.T) {
 	t.Parallel()
 	const lasts, every = time.Minute, 20 * time.Millisecond
 	for name, tc := range map[string]struct {
 		queues []string
 		large  int
-		// small is the queue whose small work must have some turns.
+		// small is the queue whose small work must get some turns.
 		small string
-		// roused is the number of large workloads that change all the time.
+		// roused is the number of large workloads whose back-off a change ends in every step.
 		roused int
-		// first is a queue that has all it requests before other queues have anything.
+		// first is a queue that gets all that it requests before other queues have a share.
 		first string
 	}{
 		"beside another queue":             {queues: []string{"a", "b"}, large: 600, small: "b"},
@@ -179,8 +184,9 @@ func TestDeepBacklog(t *testing.T) {
 	}
 }
 
-// TestBacklogKeepsItsOrder checks a full cluster with much work that has failed repeatedly. Room
-// goes to the queue with less usage and its oldest work, and not to new work with a shorter rest.
+// TestBacklogKeepsItsOrder checks a full cluster in which much work has failed repeatedly. Free
+// room goes to the oldest work of the queue with less usage, although new work backs off for a
+// shorter time.
 func TestBacklogKeepsItsOrder(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -197,7 +203,7 @@ func TestBacklogKeepsItsOrder(t *testing.T) {
 	var placed []string
 	for round := range 8 {
 		waiting = append(waiting, work{fmt.Sprintf("b-new-%d", round), "b", -round})
-		// A pod ends, all work is retried, and the first workload takes the room.
+		// A pod ends and frees room for one workload, and all work is retried.
 		s.now = s.now.Add(2 * firstRest)
 		for _, w := range waiting {
 			s.enter(w.name, w.queue, 0, w.age)
@@ -220,7 +226,7 @@ func TestBacklogKeepsItsOrder(t *testing.T) {
 	s.want("in eight rounds", placed, "a-0", "b-0", "a-1", "b-1", "a-2", "b-2", "a-3", "b-3")
 }
 
-// TestOthersWait checks that work counts as waiting even while the work before it in the queue
+// TestOthersWait checks that OthersWait considers a workload that is behind a workload that
 // backs off.
 func TestOthersWait(t *testing.T) {
 	t.Parallel()
@@ -257,9 +263,9 @@ func TestOthersWait(t *testing.T) {
 	}
 }
 
-// TestRoomOfTheFirst checks which work gets the room of a ready workload. Earlier work of its queue
-// with at most the same request goes first, even if it has failed lately. If that work finds no
-// room, no later work of the queue goes first for a while.
+// TestRoomOfTheFirst checks that earlier work of a queue takes the turn of a ready workload if
+// it requests no more, even if it has failed lately. If it fails again, later ready work keeps
+// its turns for a while.
 func TestRoomOfTheFirst(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -297,7 +303,8 @@ func TestRoomOfTheFirst(t *testing.T) {
 	}
 }
 
-// plainNext returns the next workload by a search over all waiting work.
+// plainNext returns the next workload by a search over all waiting work. TestLines compares the
+// heaps with it.
 func (s *scene) plainNext() workload.Key {
 	all := slices.SortedFunc(maps.Values(s.turns.held), order)
 	comesLast := func(w *waiter) bool { return w.lastUntil.After(s.now) }
@@ -322,7 +329,7 @@ func (s *scene) plainNext() workload.Key {
 	leaf, _ := s.shares().Next(waiting, nil)
 	next := all[slices.IndexFunc(all, func(w *waiter) bool { return w.Queue == leaf })]
 	for _, w := range slices.SortedFunc(maps.Values(s.turns.held), order) {
-		// All request the same.
+		// All workloads of the test request the same amount.
 		if led && w.Queue == leaf && rests(w) && !comesLast(w) && order(w, next) < 0 && !s.turns.inVain[leaf].After(s.now) {
 			return w.Key
 		}
@@ -330,8 +337,8 @@ func (s *scene) plainNext() workload.Key {
 	return next.Key
 }
 
-// TestLines compares the next workload with plainNext over random operations. No state is left at
-// the end.
+// TestLines compares the next workload with plainNext over random operations. At the end, the
+// List must hold no state.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	turns := 0

@@ -6,32 +6,32 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// longestBatch is the maximum number of workloads in a batch. A workload that arrives meanwhile
-// goes after the batch.
+// longestBatch is the maximum number of workloads in a batch. A workload that arrives while a
+// batch is under way waits for the next batch.
 const longestBatch = 16
 
-// batch holds the state of the workloads that are admitted together. The scheduler's queue keeps
-// their order. They are selected on one version of the quota ledger. Each selection assumes that
-// the workloads before it have places.
+// batch is the state of the workloads that are admitted together. They are selected on one
+// version of the quota ledger, as if each workload before them found room. The scheduler's
+// queue keeps their order.
 //
-// If a workload of the batch finds no place, the workloads after it are recalled. Turns are then
-// one at a time until some in a row have succeeded. The List's lock guards a batch.
+// If a workload of the batch finds no room, the workloads after it are recalled. The next
+// batches then have size 1, and grow while their workloads find room. The List's lock guards a
+// batch.
 type batch struct {
-	// most is the size of the next batch. left is the number of workloads of the last batch that
-	// have not found a place yet.
+	// most is the size of the next batch. left is the number of workloads of the last batch
+	// that have not found room yet.
 	most, left int
-	// called holds workloads that were called back, until TurnAway has reported them. since is the
-	// time of the first turn while there were any.
+	// called holds recalled workloads until TurnAway has reported them.
 	called map[workload.Key]*waiter
 	since  time.Time
 }
 
-// startOver makes turns one at a time, until some in a row have found places.
+// startOver limits the next batch to one workload.
 func (b *batch) startOver() { b.most, b.left = 1, 0 }
 
 // size returns the size of the next batch. It is 1 while recalled workloads may still be in the
-// scheduler's queue, because a workload cannot change its position there. This lasts for
-// longestTurn at most, since the workloads may be blocked by other causes.
+// scheduler's queue, because their position there cannot change. This limit ends after
+// longestTurn, because other causes may block the recalled workloads.
 func (b *batch) size(now time.Time) int {
 	switch {
 	case len(b.called) == 0:
@@ -45,14 +45,13 @@ func (b *batch) size(now time.Time) int {
 	return 1
 }
 
-// Position is a workload's position in the scheduler's queue: by priority, then by time.
 type Position struct {
 	Priority int32
 	Time     time.Time
 }
 
-// after returns the position of a workload behind another one. It has the workload's own priority
-// and age, unless these would put it before the other.
+// after returns a position behind the position last. It keeps the priority and time of s where
+// they are behind last already.
 func (s Position) after(last Position) Position {
 	next := Position{Priority: min(s.Priority, last.Priority), Time: s.Time}
 	if !next.Time.After(last.Time) {
@@ -61,9 +60,9 @@ func (s Position) after(last Position) Position {
 	return next
 }
 
-// Position returns the position of a workload in the scheduler's queue during its turn. It returns
-// false otherwise, and for workloads with a free pass. Their own priority and time determine the
-// position.
+// Position returns the position of a workload in the scheduler's queue during its turn. It
+// returns false if the workload has no turn or has a free pass. The workload's own priority and
+// creation time then determine its position.
 func (l *List) Position(key workload.Key) (Position, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,8 +75,9 @@ func (l *List) Position(key workload.Key) (Position, bool) {
 	return Position{}, false
 }
 
-// TurnAway reports, once, whether the turn of a workload was recalled after it had begun. Call it
-// at the beginning of a scheduling cycle. The workload then waits for another turn.
+// TurnAway reports whether the turn of a workload was recalled after it began. Call it at the
+// beginning of a scheduling cycle, and end the cycle if it returns true: the workload waits for
+// another turn. Further calls for the same recall return false.
 func (l *List) TurnAway(key workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +86,7 @@ func (l *List) TurnAway(key workload.Key) bool {
 	return ok
 }
 
-// admit begins the turns of a batch, and returns the workloads in order.
+// admit begins the turns of a batch and returns its workloads in order.
 func (t *turns) admit(shares Shares, now time.Time) (out []workload.Key) {
 	var last *waiter
 	c, most := t.round(now), t.batch.size(now)
@@ -104,21 +104,21 @@ func (t *turns) admit(shares Shares, now time.Time) (out []workload.Key) {
 	return out
 }
 
-// foundPlace records that a workload of the batch has found its place. Once all have, the next
-// batch is larger.
+// foundPlace records that a workload of the batch has found room. After the last one, the size
+// of the next batch doubles.
 func (t *turns) foundPlace() {
 	if t.batch.left--; t.batch.left == 0 {
 		t.batch.most = min(2*t.batch.most, longestBatch)
 	}
 }
 
-// callBack recalls the turns of workloads because a workload before them found no place. The quota
-// ledger must be read again for their next turns.
+// callBack recalls the remaining workloads of the batch because a workload before them found no
+// room. They were selected as if it had found room.
 func (t *turns) callBack() {
 	t.batch.startOver()
 	for key, w := range t.underway {
 		if !w.began.Equal(t.last) {
-			// This turn began before the last batch.
+			// This turn belongs to an earlier batch.
 			continue
 		}
 		delete(t.underway, key)
@@ -126,7 +126,7 @@ func (t *turns) callBack() {
 	}
 }
 
-// callBackOne ends a turn that has begun. The workload waits for another turn.
+// callBackOne ends a turn that has begun. The workload then waits for another turn.
 func (t *turns) callBackOne(w *waiter) {
 	delete(t.admitted, w.Key)
 	t.batch.called[w.Key] = w
@@ -134,7 +134,7 @@ func (t *turns) callBackOne(w *waiter) {
 	t.queue(w, w.levelAt(w.began))
 }
 
-// keep ends the wait of a workload that was recalled while it found its place.
+// keep admits a workload that was recalled while it found room.
 func (t *turns) keep(key workload.Key) {
 	if w := t.batch.called[key]; w != nil && t.held[key] == w {
 		t.pass(w)

@@ -115,8 +115,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// batchOf adds 20 waiting workloads in the order of their names, and begins turns until a batch has
-// the given size.
+// batchOf adds 20 waiting workloads, ordered by name. It then admits batches until one has the
+// given size.
 func (s *scene) batchOf(size int) {
 	s.t.Helper()
 	for i := range 20 {
@@ -133,7 +133,8 @@ func (s *scene) batchOf(size int) {
 	}
 }
 
-// TestSeats checks that a batch keeps its order in the scheduler's queue, regardless of priorities.
+// TestSeats checks that the workloads of a batch keep their order in the scheduler's queue,
+// regardless of their priorities.
 func TestSeats(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -157,8 +158,8 @@ func TestSeats(t *testing.T) {
 	}
 }
 
-// TestBatchesKeepTheOrder checks that batches have the same order as single turns, each on the
-// current quota ledger.
+// TestBatchesKeepTheOrder checks that batches admit workloads in the same order as single turns
+// on the current quota ledger.
 func TestBatchesKeepTheOrder(t *testing.T) {
 	t.Parallel()
 	longest := 0
@@ -192,7 +193,7 @@ func TestBatchesKeepTheOrder(t *testing.T) {
 					w := left[key]
 					out = append(out, key.Name)
 					if w.fails {
-						// The workload comes again, and lets others go first.
+						// The workload enters again, behind the others.
 						s.TurnFailed(key)
 						w.fails = false
 						left[s.enter(key.Name, w.queue, w.priority, w.age)] = w
@@ -214,7 +215,8 @@ func TestBatchesKeepTheOrder(t *testing.T) {
 	}
 }
 
-// TestStandbyRemembersNoLines checks that a list without turns drops queues without work.
+// TestStandbyRemembersNoLines checks that a List whose Admit is never called drops the state of
+// queues without work.
 func TestStandbyRemembersNoLines(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -1,23 +1,25 @@
-// Package admission decides whose turn it is in the queues.
+// Package admission decides which queued workload the scheduler tries next.
 //
-// Work in queues is admitted one workload at a time ([List.Enter], [List.Admit]). The next one
-// is the first of the queue that is furthest below its share.
+// Workloads in queues are admitted to scheduling one at a time ([List.Enter], [List.Admit]).
+// The next one is the first workload of the queue that is furthest below its fair share. A
+// workload's turn lasts from its admission until the scheduler has decided on it.
 //
-// Turns exist because their order changes with each placement, and the scheduler's queue, a heap,
-// cannot have such an order. While all workloads find places, a batch of several is admitted, and
-// keeps its order in that queue. When one finds no place, the ones after it are called back
-// ([List.TurnAway]). After a failed turn ([List.TurnFailed]), a workload lets others go first
-// for a while, also those behind it in its queue.
+// Turns exist because each placement changes the order of the queues. The scheduler's own queue
+// is a heap and cannot follow such changes. While all workloads find room, several are admitted
+// together as a batch, which keeps its order in the scheduler's queue. If a workload finds no
+// room, the workloads of the batch after it are recalled ([List.TurnAway]). After a failed turn
+// ([List.TurnFailed]), a workload backs off: for a while, other workloads precede it, including
+// workloads behind it in its queue.
 //
-// If there is room for all waiting work, new workloads get a free pass ([List.Pass]). When the room
-// is no longer plenty, workloads with a free pass but no place are called back ([List.Recall]).
+// If there is room for all waiting work, new workloads get a free pass, which is an admission
+// without a turn ([List.Pass]). When room becomes scarce, the List recalls workloads that have
+// a free pass but no node ([List.Recall]).
 //
-// A List is the order of the workloads in the records of internal/engine: only workloads that are
-// present there enter it, and [List.Forget] drops one. Causes of waiting other than turns are in
-// those records.
+// A List orders workloads that have a record in internal/engine. The engine also records the
+// causes of waiting other than turns. [List.Forget] drops a workload from the List.
 //
 // The package has no clock and starts no goroutine. The caller passes the time, asks
-// [List.GatheringEnds] when to call again, and is told of earlier changes by a function. So a
-// scheduler can drive it, and so can a simulation in virtual time. All methods may be called from
-// any goroutine.
+// [List.GatheringEnds] when to call Admit, and gets a signal if Admit may have work earlier. So
+// both a scheduler and a simulation in virtual time can use it. All methods are safe for
+// concurrent use.
 package admission

@@ -8,15 +8,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// freely holds the workloads with a free pass, which are admitted while there is room for all
-// queued work in any order. If there no longer is, the workloads without a place are recalled. The
-// List's lock guards it.
+// freely holds the workloads with a free pass. They are admitted without turns while there is
+// room for all queued work in any order. When room becomes scarce, the workloads without a node
+// are recalled. The List's lock guards it.
 type freely struct {
-	// underway holds the workloads that have no place yet.
+	// underway holds the workloads with a free pass that have no node yet.
 	underway map[workload.Key]*waiter
-	// doubts maps each workload that found no room despite a free pass to its queue. While such a
-	// workload waits and the quota ledger does not explain the lack of room, any other workload may
-	// find no room either. So no workload gets a free pass.
+	// doubts maps each workload that found no room despite a free pass to its queue. Such a
+	// workload stays here until it is placed or the quota ledger explains the lack of room. Until
+	// then, no workload gets a free pass, because it may find no room either.
 	doubts map[workload.Key]string
 }
 
@@ -29,9 +29,9 @@ func (f *freely) forget(key workload.Key) {
 	delete(f.doubts, key)
 }
 
-// Pass gives a free pass to a workload that arrives while its queue has plenty of room. The caller
-// checks that; see [Shares.Plenty]. Pass returns false if there are doubts, and then the workload
-// must Enter.
+// Pass gives a free pass to a workload whose queue has plenty of room. The caller must check
+// that first, see [Shares.Plenty]. Pass returns false if an earlier workload with a free pass
+// found no room. The caller must then call [List.Enter].
 func (l *List) Pass(w Waiter, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,16 +50,16 @@ func (t *turns) goFreely(w *waiter, now time.Time) {
 	w.began, w.seat, w.early = now, Position{}, false
 	t.admitted[w.Key] = w
 	t.freely.underway[w.Key] = w
-	// The workload may have a turn in an earlier queue.
+	// The workload may still have a turn from another queue that it was in.
 	delete(t.underway, w.Key)
 	delete(t.batch.called, w.Key)
 }
 
-// mostPassedOver is the largest number of workloads of a queue that releaseFreely skips at a time
-// because they are not servable.
+// mostPassedOver is the maximum number of workloads that releaseFreely skips in one queue
+// because they are not servable. It leaves the rest of that queue for a later call.
 const mostPassedOver = 64
 
-// releaseFreely gives a free pass to all servable workloads of queues with plenty of room.
+// releaseFreely gives a free pass to the servable workloads of queues with plenty of room.
 func (t *turns) releaseFreely(shares Shares, now time.Time) (out []workload.Key) {
 	if len(t.freely.doubts) > 0 {
 		return nil
@@ -91,9 +91,10 @@ func (t *turns) releaseFreely(shares Shares, now time.Time) (out []workload.Key)
 	return out
 }
 
-// Recall recalls workloads with a free pass and no place, if their queue no longer has plenty of
-// room. Call it once the quota ledger is up to date. The ledger then explains why workloads of
-// these queues found no room, so Recall also ends the doubts about them.
+// Recall recalls workloads that have a free pass but no node, if their queue no longer has
+// plenty of room. Call it when the quota ledger is up to date. The ledger then explains why
+// workloads of these queues found no room, so Recall also ends the doubts about these
+// workloads.
 func (l *List) Recall(plenty func(queue string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,15 +110,15 @@ func (l *List) Recall(plenty func(queue string) bool) {
 	t.recall(func(w *waiter) bool { return scarce(w.Queue) })
 }
 
-// AnyFree reports whether any workload with a free pass has no place yet, or whether there are
-// doubts.
+// AnyFree reports whether any workload with a free pass has no node yet, or has found no room.
 func (l *List) AnyFree() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.turns.freely.underway)+len(l.turns.freely.doubts) > 0
 }
 
-// doubt records that a workload with a free pass found no room, and recalls all others.
+// doubt records that a workload with a free pass found no room. It recalls all other workloads
+// with a free pass.
 func (l *List) doubt(key workload.Key) {
 	t := &l.turns
 	w := t.freely.underway[key]
@@ -131,8 +132,8 @@ func (l *List) doubt(key workload.Key) {
 	}
 }
 
-// recall recalls the workloads with a free pass and no place that the function which selects. It
-// reports whether there were any.
+// recall recalls the workloads with a free pass and no node if the function which returns true for
+// them. It reports whether there were any.
 func (t *turns) recall(which func(*waiter) bool) (some bool) {
 	for key, w := range t.freely.underway {
 		if which(w) {

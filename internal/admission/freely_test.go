@@ -9,12 +9,12 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// pass adds a new pod that asks for a free pass, and reports whether it has one.
+// pass adds a new pod, requests a free pass for it, and reports whether the pod gets one.
 func (s *scene) pass(name, queueName string) bool {
 	return s.Pass(Waiter{Key: podNamed(name), Queue: queueName, Since: at(-1), Request: Request{"gpu": 1}}, s.now)
 }
 
-// abound sets the queues with plenty of room.
+// abound replaces the set of queues that have plenty of room.
 func (s *scene) abound(queues ...string) {
 	s.plenty = make(map[string]bool)
 	for _, name := range queues {
@@ -22,7 +22,7 @@ func (s *scene) abound(queues ...string) {
 	}
 }
 
-// away returns the names of the pods that TurnAway reports.
+// away returns the names of the pods for which TurnAway returns true.
 func (s *scene) away(names ...string) (out []string) {
 	for _, name := range names {
 		if s.TurnAway(podNamed(name)) {
@@ -32,7 +32,8 @@ func (s *scene) away(names ...string) (out []string) {
 	return out
 }
 
-// TestFreely checks free passes while there is plenty of room, and their end.
+// TestFreely checks that workloads get free passes while there is plenty of room, and how free
+// passes end.
 func TestFreely(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(s *scene){

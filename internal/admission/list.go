@@ -7,26 +7,27 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// List holds queued work, and decides whose turn it is. Make one with [NewList].
+// List holds queued workloads and decides which one is admitted next. Use [NewList] to create
+// one.
 type List struct {
-	// signal is called when a turn may begin. present reports whether a workload is present in the
-	// engine.
-	signal  func()
+	// signal is called when Admit may have work.
+	signal func()
+	// present reports whether a workload has a record in the engine.
 	present func(workload.Key) bool
 
 	mu    sync.Mutex
 	turns turns
 }
 
-// NewList returns an empty List. It calls signal when [List.Admit] may have work. Only
-// workloads that are present enter the List. Both functions are called with the lock held, so they
-// must not call the List.
+// NewList returns an empty List. The List calls signal when [List.Admit] may have work. Only
+// workloads that present accepts enter the List. Both functions are called with the List's lock
+// held, so they must not call the List.
 func NewList(signal func(), present func(workload.Key) bool) *List {
 	return &List{signal: signal, present: present, turns: newTurns()}
 }
 
-// Placed records that a workload has its place, so the next turn can begin. If the place is lost
-// and the workload comes again, it needs no other turn.
+// Placed records that a workload has found room, so that the next turn can begin. If the
+// workload loses its node and is queued again, it needs no other turn.
 func (l *List) Placed(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,8 +39,8 @@ func (l *List) Placed(key workload.Key) {
 	l.turns.keep(key)
 }
 
-// Forget drops a workload that runs, does not exist, or is blocked by another cause, so that others
-// need not wait for it.
+// Forget drops a workload that runs, was deleted, or is blocked by a cause other than turns.
+// Other workloads then do not wait for it.
 func (l *List) Forget(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,15 +49,16 @@ func (l *List) Forget(key workload.Key) {
 	}
 }
 
-// Len returns the number of workloads in the List, for tests that look for leaks.
+// Len returns the number of workloads in the List. Tests use it to find leaks.
 func (l *List) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.turns.len()
 }
 
-// GatheringEnds returns the time until which retried workloads may still arrive after one event, so
-// that it is too early to order them. The time is zero if no such workloads are expected.
+// GatheringEnds returns the time until which further workloads may arrive that the same event
+// retries. Admit should not be called before that time, because these workloads must be ordered
+// together. The time is zero if no such workloads are expected.
 func (l *List) GatheringEnds(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

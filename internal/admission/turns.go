@@ -9,35 +9,37 @@ import (
 )
 
 const (
-	// patience is the time that a turn may take before the next one begins. After it, the turn may
-	// have failed without a report, or other work may be ahead in the scheduler's queue. The
-	// request of the workload counts in the order of queues until the turn has taken longestTurn.
+	// patience is the time that a turn may take before the next turn begins. A turn that takes
+	// longer may have failed without a report, or other work may be ahead of it in the scheduler's
+	// queue.
+	//
+	// The order of queues includes the workload's request until the turn has taken longestTurn.
 	patience, longestTurn = time.Second, 10 * time.Second
-	// turnLull is the time to wait for another arrival before turns begin, so that workloads that
-	// one event retries are ordered together. The wait takes longestLull at most, and only follows
-	// an idle period of that length.
+	// turnLull is the time to wait for another arrival before turns begin, so that workloads
+	// retried by one event are ordered together. The wait lasts at most longestLull. There is a
+	// wait only after no turn has begun for longestLull.
 	turnLull, longestLull = 10 * time.Millisecond, 200 * time.Millisecond
-	// firstRest and longestRest are the shortest and the longest time that a workload backs off
-	// after failed turns while others wait. The time doubles with each failure. All other work
-	// comes first during firstRest, and work of other queues for the whole time.
+	// firstRest and longestRest are the shortest and the longest back-off after failed turns.
+	// The back-off doubles with each failure. During firstRest, all other work precedes the
+	// workload. During the rest of the back-off, ready work of other queues does.
 	firstRest, longestRest = time.Second, 10 * time.Second
 )
 
-// Interval is the time between two calls of Admit and Eased without an event, because turns time
-// out.
+// Interval is the time between two calls of Admit and RetryForShares without an event. The
+// calls are necessary because turns time out.
 const Interval = patience
 
-// Request is the request of a workload, by resource. The units are the shares' units.
+// Request is a workload's request: amounts by resource name, in the units of the fair shares.
 type Request map[string]int64
 
-// add adds other. Sums are limited to the range of int64.
+// add adds other to r. Sums saturate at the limits of int64.
 func (r Request) add(other Request) {
 	for name, v := range other {
 		r[name] = fairshare.Add(r[name], v)
 	}
 }
 
-// within reports whether no resource exceeds other.
+// within reports whether r is at most other for every resource of r.
 func (r Request) within(other Request) bool {
 	for name, v := range r {
 		if v > other[name] {
@@ -51,11 +53,13 @@ func (r Request) within(other Request) bool {
 type Waiter struct {
 	Key   workload.Key
 	Queue string
-	// Priority, then Since, the time of creation, are the order inside a queue.
+	// Priority and Since (the time of creation) determine the order inside a queue: the highest
+	// priority first, then the oldest workload.
 	Priority int32
 	Since    time.Time
 	Request  Request
-	// Kind is the kind of the workload's pods in the quota ledger, by their requirements on nodes.
+	// Kind is the kind of the workload's pods in the quota ledger. Pods of one kind have the
+	// same requirements on nodes.
 	Kind string
 }
 
@@ -63,76 +67,83 @@ type Waiter struct {
 type Shares interface {
 	// HasLeaf reports whether a queue exists and can hold work.
 	HasLeaf(queue string) bool
-	// Next returns the leaf queue whose turn it is, from the first waiting workload of each leaf.
-	// underway is the requests of admitted workloads without a node, by leaf.
+	// Next returns the leaf queue whose turn it is. waiting has the first waiting workload of
+	// each leaf queue. underway maps each leaf to the sum of the requests of its admitted
+	// workloads without a node.
 	Next(waiting []Waiter, underway map[string]Request) (string, bool)
-	// At returns the version of the quota ledger. Versions increase with time.
+	// At returns the version of the quota ledger. Versions only increase.
 	At() uint64
-	// Listed returns the version of the tree of queues. Versions increase with time.
+	// Listed returns the version of the tree of queues. Versions only increase.
 	Listed() uint64
-	// Eased returns the version of the quota ledger at the last change that made reclaim easier for
-	// a leaf.
+	// Eased returns the version of the quota ledger at the last change that made reclaim easier
+	// for the leaf queue.
 	Eased(queue string) uint64
-	// Entitled reports whether the leaf of a workload would stay within its fair share if the
-	// workload ran.
+	// Entitled reports whether the workload's leaf queue would stay within its fair share if
+	// the workload ran.
 	Entitled(Waiter) bool
-	// HasShare reports whether the leaf of a workload has a share of every requested resource.
+	// HasShare reports whether the workload's leaf queue has a fair share of every resource
+	// that the workload requests.
 	HasShare(Waiter) bool
-	// Plenty reports whether the leaf and the cluster have room for all queued work, in any order.
-	// Workloads that are not Servable do not count.
+	// Plenty reports whether the leaf queue and the cluster have room for all queued work, in
+	// any order. It ignores workloads that are not Servable.
 	Plenty(queue string) bool
 	Servable(workload.Key) bool
 }
 
-// turns holds the queued work and its turns. The List's lock guards it.
+// turns holds the queued workloads and their turns. The List's lock guards it.
 type turns struct {
-	// held has the waiters without a turn, and lines has the same waiters by queue. rests has the
-	// waiters that are not ready. admitted has the workloads that have had a turn, and underway the
-	// admitted workloads without a decision.
-	held     map[workload.Key]*waiter
-	lines    map[string]*backlog
-	rests    heap.Heap[*waiter]
+	// held holds the workloads that wait for a turn.
+	held map[workload.Key]*waiter
+	// lines holds the workloads of held by queue, in order.
+	lines map[string]*backlog
+	// rests holds the workloads of held that are not ready, ordered by the end of their level.
+	rests heap.Heap[*waiter]
+	// admitted holds the workloads whose turn has begun, also after it is over.
 	admitted map[workload.Key]*waiter
+	// underway holds the admitted workloads that have no decision yet.
 	underway map[workload.Key]*waiter
 	freely   freely
-	// inVain has a time for each queue with a workload that was admitted before the end of its
-	// back-off and found no room. Until that time, no workload of the queue is admitted before the
-	// end of its back-off.
+	// inVain maps a queue to a time. Until that time, no workload of the queue is admitted
+	// before the end of its back-off, because such a workload has just found no room.
 	inVain map[string]time.Time
-	// vain counts the failed turns of a queue since its last successful one.
+	// vain counts, by queue, the failed turns since the last successful turn.
 	vain map[string]failedTurns
-	// backingOff are the workloads whose last turn failed.
+	// backingOff holds the workloads whose last turn failed, until they enter again.
 	backingOff map[workload.Key]*waiter
-	// last is the time of the last turn, and arrived the time of the last arrival. lullBegan is the
-	// time of the first arrival after an idle period; zero without a lull.
+	// last is the time when a turn last began. arrived is the time when a workload last entered.
+	// lullBegan is the time of the first arrival after an idle period; zero means that there is no
+	// lull.
 	last, arrived, lullBegan time.Time
 	batch                    batch
-	// listed is the version of the tree of queues that outsiders last checked. fresh are the queues
-	// with a new line since.
+	// listed is the version of the tree of queues that outsiders last checked.
 	listed uint64
-	fresh  map[string]bool
+	// fresh is the set of queues that got their first waiting workload since that check.
+	fresh map[string]bool
 }
 
-// waiter is a Waiter with its state.
+// waiter is a Waiter with its state in the List.
 type waiter struct {
 	Waiter
-	// level and place are its position in its line, and due its position in rests.
+	// level is the waiter's level, and place is its index in the heap of that level. due is its
+	// index in the heap rests.
 	level      level
 	place, due int
-	// began is the time of admission, and seen the version of the quota ledger at that time. The
-	// last field is the position in the scheduler's queue.
+	// began is the time of admission.
 	began time.Time
-	seen  uint64
-	seat  Position
-	// failures is the number of failed turns in a row. All other work comes first until lastUntil,
-	// and work of other queues until rested.
+	// seen is the version of the quota ledger at the time of admission.
+	seen uint64
+	// seat is the position in the scheduler's queue.
+	seat Position
+	// failures is the number of consecutive failed turns. All other work precedes the waiter
+	// until lastUntil, and ready work of other queues until rested.
 	failures          int
 	lastUntil, rested time.Time
-	// early is true if the turn began before the rest was over. tried is true if any turn has
-	// failed.
+	// early is true if the turn began before the end of the back-off. tried is true if any turn
+	// of the workload has failed.
 	early, tried bool
-	// came is the time of arrival. told is true once Untold has returned the waiter.
+	// came is the time of arrival.
 	came time.Time
+	// told is true once Unreported has returned the waiter.
 	told bool
 }
 
@@ -149,11 +160,11 @@ func newTurns() turns {
 type Turn int
 
 const (
-	// NotEntered: the workload neither has a turn nor waits for one.
+	// NotEntered means that the workload neither has a turn nor waits for one.
 	NotEntered Turn = iota
-	// Held: the workload waits for its turn.
+	// Held means that the workload waits for its turn.
 	Held
-	// Admitted: the turn has begun or is over.
+	// Admitted means that the workload's turn has begun or is over.
 	Admitted
 )
 
@@ -170,16 +181,16 @@ func (l *List) TurnOf(key workload.Key, queue string) Turn {
 	return NotEntered
 }
 
-// IsUnderway reports whether a workload has a turn or a free pass, and there is no decision on it
-// yet.
+// IsUnderway reports whether a workload has a turn or a free pass and the scheduler has not
+// decided on it yet.
 func (l *List) IsUnderway(key workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.turns.underway[key] != nil || l.turns.freely.underway[key] != nil
 }
 
-// Enter makes a workload wait for its turn. A workload that waits already keeps its position,
-// unless its queue has changed.
+// Enter makes a workload wait for its turn. A workload that waits in the same queue already
+// keeps its position.
 func (l *List) Enter(w Waiter, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,7 +216,8 @@ func (l *List) Enter(w Waiter, now time.Time) {
 	l.signal()
 }
 
-// waiterOf returns the waiter of a workload. It takes over the failures of the last turn.
+// waiterOf returns a new waiter for a workload. The waiter keeps the failures of the workload's
+// earlier turns.
 func (t *turns) waiterOf(w Waiter, now time.Time) *waiter {
 	next := &waiter{Waiter: w, came: now}
 	if last := t.backingOff[w.Key]; last != nil {
@@ -239,16 +251,16 @@ func (l *List) AnyQueued() bool {
 	return len(l.turns.held) > 0
 }
 
-// CanBegin reports whether Admit has a turn to begin: workloads wait, and every earlier turn
-// is over or takes too long.
+// CanBegin reports whether Admit can begin a turn: workloads wait, and no turn that began at
+// most patience ago is under way.
 func (l *List) CanBegin(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.turns.held) > 0 && l.turns.prompt(now) == 0
 }
 
-// Decided records a decision that found no place for a workload: its victims are being evicted, or
-// the reason for the lack of room is known. The next turn can begin.
+// Decided records that the scheduler decided on a workload but found no free room. Either it evicts
+// victims, or it knows the reason for the lack of room. The next turn can begin.
 func (l *List) Decided(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -256,8 +268,8 @@ func (l *List) Decided(key workload.Key) {
 	l.foundNoRoom(key)
 }
 
-// TurnFailed records that the turn of a workload failed. When the workload comes again, it waits
-// for another turn, after others.
+// TurnFailed records that the turn of a workload failed. When the workload enters again, it
+// backs off and waits for another turn.
 func (l *List) TurnFailed(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,15 +292,16 @@ func (l *List) TurnFailed(key workload.Key) {
 	l.foundNoRoom(key)
 }
 
-// cameToSomething records that a turn of a queue has succeeded.
+// cameToSomething resets the count of failed turns of the workload's queue, because the turn
+// has succeeded.
 func (t *turns) cameToSomething(key workload.Key) {
 	if w, ok := t.underway[key]; ok {
 		delete(t.vain, w.Queue)
 	}
 }
 
-// foundNoRoom ends the turn of a workload that found no place. It recalls the workloads admitted
-// after it, because they were selected as if this workload had a place.
+// foundNoRoom ends the turn of a workload that found no room. It recalls the workloads of the
+// batch that were admitted after it, because they were selected as if it had found room.
 func (l *List) foundNoRoom(key workload.Key) {
 	if l.endTurn(key) {
 		l.turns.callBack()
@@ -296,7 +309,7 @@ func (l *List) foundNoRoom(key workload.Key) {
 	l.doubt(key)
 }
 
-// TurnEnds ends the turn of a workload once all members that were to be placed have places. Further
+// TurnEnds ends the turn of a gang when all members that this turn was for have nodes. Further
 // members wait for another turn.
 func (l *List) TurnEnds(key workload.Key) {
 	l.mu.Lock()
@@ -306,8 +319,8 @@ func (l *List) TurnEnds(key workload.Key) {
 	l.endTurn(key)
 }
 
-// endTurn ends the turn of a workload, so that the next one can begin. It reports whether the
-// workload had one.
+// endTurn ends the turn of a workload, so that the next turn can begin. It reports whether the
+// workload had a turn.
 func (l *List) endTurn(key workload.Key) bool {
 	_, ok := l.turns.underway[key]
 	if ok {
@@ -317,7 +330,7 @@ func (l *List) endTurn(key workload.Key) bool {
 	return ok
 }
 
-// EndBackoff ends the back-off of a workload because it has changed.
+// EndBackoff ends the back-off of a workload. Call it when the workload has changed.
 func (l *List) EndBackoff(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -334,9 +347,11 @@ func (l *List) EndBackoff(key workload.Key) {
 
 func (w *waiter) rouse() { w.failures, w.lastUntil, w.rested = 0, time.Time{}, time.Time{} }
 
-// AdmitDirectly admits a workload without a turn, even if its turn was recalled. A turn that it has
-// continues. It reports whether the workload waited for its turn. Such a workload has not been
-// retried since it began to wait.
+// AdmitDirectly admits a workload without waiting for its turn, even if its turn was recalled.
+// If the workload has a turn, the turn continues.
+//
+// AdmitDirectly reports whether the workload was waiting for its turn. The caller must retry
+// such a workload, because nothing has retried it since it began to wait.
 func (l *List) AdmitDirectly(w Waiter, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -351,7 +366,8 @@ func (l *List) AdmitDirectly(w Waiter, now time.Time) bool {
 		l.signal()
 	}
 	if before := t.admitted[w.Key]; before == nil || before.Queue != w.Queue {
-		// As after a turn, Eased retries the workload if it fails and shares change.
+		// The state is the same as after a turn, so that RetryForShares returns the workload if
+		// it fails and shares change.
 		next := t.waiterOf(w, now)
 		next.began = now
 		t.admitted[w.Key] = next
@@ -377,7 +393,7 @@ func (t *turns) len() int {
 	return len(t.held) + len(t.admitted) + len(t.backingOff) + len(t.batch.called) + len(t.freely.doubts) + len(t.vain)
 }
 
-// lullEnds returns the end of the wait for further arrivals; zero without a lull.
+// lullEnds returns the end of the wait for further arrivals, or zero if there is no wait.
 func (t *turns) lullEnds(now time.Time) time.Time {
 	if t.lullBegan.IsZero() || len(t.held) == 0 {
 		return time.Time{}
@@ -392,6 +408,6 @@ func (t *turns) lullEnds(now time.Time) time.Time {
 	return ends
 }
 
-// IsGathering reports whether retried workloads may still arrive after one event, so that it is too
-// early to order them.
+// IsGathering reports whether further workloads may arrive that the same event retries, so that
+// it is too early to order the workloads. See [List.GatheringEnds].
 func (l *List) IsGathering(now time.Time) bool { return !l.GatheringEnds(now).IsZero() }

@@ -16,11 +16,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// ledgerShares is the Shares of a real quota ledger, as the scheduler reads it.
+// ledgerShares implements Shares with a real quota ledger, like the scheduler's implementation.
 type ledgerShares struct {
 	*queue.Snapshot
 	plenty map[string]bool
-	// hopeless is not servable.
+	// hopeless is a workload that is not servable.
 	hopeless workload.Key
 }
 
@@ -53,16 +53,16 @@ func amountsOf(r Request) queue.Amounts {
 	return out
 }
 
-// scene is a list with the quota ledger of two queues, a and b. Both have requested all 8 GPUs of
-// the cluster.
+// scene is a List with a quota ledger of two queues, a and b. Each of the queues requests all 8
+// GPUs of the cluster.
 type scene struct {
 	*List
 	t      testing.TB
 	ledger *queue.Ledger
 	now    time.Time
-	// plenty holds the queues with plenty of room.
+	// plenty is the set of queues that have plenty of room.
 	plenty map[string]bool
-	// hopeless is not servable.
+	// hopeless is a workload that is not servable.
 	hopeless workload.Key
 }
 
@@ -77,7 +77,7 @@ func newScene(t testing.TB) *scene {
 	return s
 }
 
-// podOf returns a pod with the UID that requests GPUs.
+// podOf returns a pod with the UID and a request for the number of GPUs.
 func podOf(uid string, gpus int64) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)},
@@ -98,7 +98,8 @@ func (s *scene) shares() Shares {
 	return ledgerShares{s.ledger.Snapshot([]string{"gpu"}), s.plenty, s.hopeless}
 }
 
-// enter adds a waiting pod to a queue. The age is in seconds.
+// enter adds a waiting pod to a queue. The pod was created age seconds before the start of the
+// test.
 func (s *scene) enter(name, queueName string, priority int32, age int) workload.Key {
 	key := podNamed(name)
 	s.Enter(Waiter{
@@ -107,7 +108,7 @@ func (s *scene) enter(name, queueName string, priority int32, age int) workload.
 	return key
 }
 
-// turn begins the next turns, and returns the names.
+// turn begins the next turns and returns the names of the admitted workloads.
 func (s *scene) turn() []string {
 	s.Recall(func(queue string) bool { return s.plenty[queue] })
 	return namesOf(s.Admit(s.shares(), s.now))
@@ -128,7 +129,6 @@ func (s *scene) want(when string, got []string, want ...string) {
 	}
 }
 
-// TestTurns checks the order of turns.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(s *scene){
@@ -218,7 +218,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// crowd returns a scene with many waiting gangs in one queue, and one in another.
+// crowd returns a scene with count waiting gangs in queue a, and one gang (lone) in queue b.
 func crowd(t testing.TB, count int) (s *scene, lone workload.Key) {
 	t.Helper()
 	s = newScene(t)
@@ -267,8 +267,8 @@ func TestTurnsWithoutAShare(t *testing.T) {
 	}
 }
 
-// TestTurnsOfACrowd checks the turns of 10,000 gangs of one queue, all older than a gang of
-// another.
+// TestTurnsOfACrowd checks the turns of 10,000 gangs of one queue. All are older than the only
+// gang of the other queue.
 func TestTurnsOfACrowd(t *testing.T) {
 	t.Parallel()
 	const count = 10_000
@@ -278,7 +278,7 @@ func TestTurnsOfACrowd(t *testing.T) {
 		t.Fatalf("%v go first, want %v", got, lone)
 	}
 	s.Decided(lone)
-	// Some are gone before their turn. The others keep their order.
+	// Drop every third gang before its turn. The other gangs keep their order.
 	for i := 0; i < count; i += 3 {
 		s.Forget(gangNamed(fmt.Sprintf("a%05d", i)))
 	}
@@ -299,7 +299,7 @@ func TestTurnsOfACrowd(t *testing.T) {
 	}
 }
 
-// BenchmarkTurn measures one turn, with up to 10,000 waiting gangs.
+// BenchmarkTurn measures the admission of one workload while up to 10,000 gangs wait.
 func BenchmarkTurn(b *testing.B) {
 	for _, count := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(count), func(b *testing.B) {
@@ -322,7 +322,8 @@ func gpuNode(name string, gpus int64) *corev1.Node {
 	}}
 }
 
-// TestEased checks that work is retried whose share has grown since its turn failed.
+// TestEased checks that a workload whose turn failed is retried when the fair share of its
+// queue has grown.
 func TestEased(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -332,7 +333,7 @@ func TestEased(t *testing.T) {
 	wait := func(name, queueName string, gpus int64) {
 		s.Enter(Waiter{Key: podNamed(name), Queue: queueName, Request: Request{"gpu": gpus}}, s.now)
 	}
-	// Each queue has a share of 4 of the 8 GPUs.
+	// Each queue has a fair share of 4 of the 8 GPUs.
 	wait("fits", "a", 6)
 	wait("wide", "a", 9)
 	wait("other", "b", 6)
@@ -364,8 +365,8 @@ func TestEased(t *testing.T) {
 	}
 }
 
-// TestEasedWithoutATurn checks a workload that goes without a turn because it has room already, and
-// finds no room for the rest. It is retried when shares change, and not before.
+// TestEasedWithoutATurn checks a workload that was admitted without a turn and then found no
+// room. It is retried only when shares change.
 func TestEasedWithoutATurn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -394,7 +395,8 @@ func TestEasedWithoutATurn(t *testing.T) {
 	}
 }
 
-// TestManyAreEased checks that some workloads of each queue are retried at a time.
+// TestManyAreEased checks that RetryForShares returns at most mostEased workloads of each queue
+// at a time.
 func TestManyAreEased(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -418,8 +420,8 @@ func TestManyAreEased(t *testing.T) {
 	}
 }
 
-// TestTurnsThatFail checks that failed work does not go first after each change, and that it stops
-// backing off when it has changed itself.
+// TestTurnsThatFail checks that a workload that failed does not become the first of its queue
+// at every retry. A change of the workload itself ends its back-off.
 func TestTurnsThatFail(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -437,15 +439,16 @@ func TestTurnsThatFail(t *testing.T) {
 	fails("a-1")
 	fails("a-2")
 	fails("b-1")
-	// A pod ends, and all work is retried, the first queue first.
+	// A pod ends, and all work is retried. The queue with the least usage is first.
 	s.now = s.now.Add(firstRest)
 	enter("a-1", "a-2", "b-1")
 	fails("a-1")
-	// Another pod ends. The first workload has just failed, and the others of both queues have not.
+	// Another pod ends. Only the first workload has just failed, so the other workloads of both
+	// queues precede it.
 	enter("a-1")
 	fails("a-2")
 	fails("b-1")
-	// Without other work, no workload waits for the end of a rest.
+	// Without other work, a workload is admitted during its back-off.
 	fails("a-1")
 	enter("a-1", "b-1")
 	s.now = s.now.Add(firstRest)
@@ -463,8 +466,8 @@ func TestTurnsThatFail(t *testing.T) {
 // arrival is the arrival of a workload.
 type arrival struct {
 	millis int
-	// wantLull is true if it is too early for turns right after the arrival, and wantEnds is the
-	// end of that in milliseconds.
+	// wantLull is true if it is too early for turns right after the arrival. wantEnds is the
+	// end of that wait in milliseconds since the start.
 	wantLull bool
 	wantEnds int
 }
@@ -477,8 +480,8 @@ func manyArrivals() (all []arrival) {
 	return all
 }
 
-// TestLull checks that workloads retried by one event are ordered together, and no workload waits
-// long.
+// TestLull checks that workloads retried by one event are ordered together, and that no
+// workload waits longer than longestLull for it.
 func TestLull(t *testing.T) {
 	t.Parallel()
 	cases := map[string][]arrival{
@@ -513,8 +516,8 @@ func TestLull(t *testing.T) {
 	}
 }
 
-// TestUntold checks that many workloads that wait for their first turn are returned once each, in
-// parts.
+// TestUntold checks that workloads that wait for their first turn are returned once each, at
+// most mostTold per call.
 func TestUntold(t *testing.T) {
 	t.Parallel()
 	s, lone := crowd(t, 2*mostTold+5)
