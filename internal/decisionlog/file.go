@@ -10,22 +10,26 @@ import (
 	"strconv"
 )
 
-// fileMode permits access only to the owner, because the file has the names of all users' pods.
+// fileMode permits access only to the owner, because the file contains the names of all users'
+// pods.
 const fileMode = 0o600
 
-// File is a file of lines that is rotated by size. If the next line would make the file too large,
-// the file is renamed to its name plus ".1". An earlier ".1" becomes ".2", and so on. Each Write
-// must contain whole lines, which stay together. Only one goroutine may use it.
+// File is a file of lines that is rotated by size. If the next lines would make the file too large,
+// Write renames it to its name plus ".1". An earlier ".1" becomes ".2", and so on. Write never
+// splits the lines of one call between two files. Only one goroutine may use a File.
 type File struct {
-	path    string
-	most    int64
+	// path is the name of the file.
+	path string
+	// most is the maximum size in bytes, without the head.
+	most int64
+	// backups is the maximum number of renamed files.
 	backups int
-	// head writes the start of each new file. It may be nil.
+	// head writes the first lines of each new file. It may be nil.
 	head func(io.Writer) error
 
 	file *os.File
 	size int64
-	// headed is the size of the file's head, which does not count towards most.
+	// headed is the size of the head in bytes.
 	headed int64
 	// cut is true if the file may end in the middle of a line.
 	cut bool
@@ -33,9 +37,10 @@ type File struct {
 	grows bool
 }
 
-// OpenFile opens a file for appending. The file grows to most bytes, or to one line if that is
-// longer. Up to backups older files are kept. If a process left an incomplete last line, the next
-// Write ends that line first, so that later lines can be read.
+// OpenFile opens a file for appending, or creates it. The file grows to most bytes, or to the size
+// of a single Write if that is larger. Up to backups renamed files are kept. If an earlier process
+// left an incomplete last line, the next Write first adds a newline, so that later lines can be
+// read.
 func OpenFile(path string, most int64, backups int) (*File, error) {
 	f := &File{path: path, most: most, backups: backups}
 	if err := f.open(); err != nil {
@@ -44,11 +49,10 @@ func OpenFile(path string, most int64, backups int) (*File, error) {
 	return f, nil
 }
 
-// BeginWith sets the function that writes the start of each new file. head must write whole lines
-// or nothing. The goroutine that calls Write calls head.
+// BeginWith sets the function that writes the first lines of each new file. head must write whole
+// lines or nothing. Write calls it in the same goroutine.
 func (f *File) BeginWith(head func(io.Writer) error) { f.head = head }
 
-// open opens the file, or creates it.
 func (f *File) open() error {
 	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, fileMode)
 	if err != nil {
@@ -70,8 +74,8 @@ func (f *File) open() error {
 	return nil
 }
 
-// Write appends lines. If the file is full, it writes them to a new file. If an error leaves an
-// incomplete line, the next Write ends that line.
+// Write appends lines, each with its newline. If the file is full, Write rotates it first. If an
+// error leaves an incomplete line, the next Write first adds a newline.
 func (f *File) Write(lines []byte) (int, error) {
 	if f.file != nil && f.grows && f.size > f.headed && f.size-f.headed+int64(len(lines)) > f.most {
 		if err := f.rotate(); err != nil {
@@ -101,7 +105,7 @@ func (f *File) Write(lines []byte) (int, error) {
 	return n, err
 }
 
-// begin writes the file's head. After an error the file is empty, so that the next Write tries
+// begin writes the head. After an error, the file is empty, so that the next Write writes the head
 // again.
 func (f *File) begin() error {
 	var first bytes.Buffer
@@ -116,8 +120,8 @@ func (f *File) begin() error {
 	return nil
 }
 
-// rotate renames the file. The next Write creates a new one. After an error, each further Write
-// tries again, so that the file does not grow past its size.
+// rotate renames the file and closes it. The next Write creates a new file. After an error, each
+// further Write tries to rotate first, so that the file does not exceed its maximum size.
 func (f *File) rotate() error {
 	for i := f.backups - 1; i >= 1; i-- {
 		if err := os.Rename(f.backup(i), f.backup(i+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +141,7 @@ func (f *File) rotate() error {
 
 func (f *File) backup(i int) string { return f.path + "." + strconv.Itoa(i) }
 
-// Close closes the file. A later Write opens it again.
+// Close closes the file. A later Write opens the file again.
 func (f *File) Close() error {
 	if f.file == nil {
 		return nil

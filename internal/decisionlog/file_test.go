@@ -103,8 +103,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestFileRecovers checks that a failed rotation is reported for each line, and that writing
-// continues when the cause is removed. The old file does not grow in the meantime.
+// TestFileRecovers checks that each Write reports a failed rotation, and that writing continues
+// when its cause is removed. Until then, the old file must not grow.
 func TestFileRecovers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -124,7 +124,7 @@ func TestFileRecovers(t *testing.T) {
 	if err := write("one"); err != nil {
 		t.Fatal(err)
 	}
-	// A file cannot replace a directory that is not empty.
+	// Renaming log to log.1 fails, because log.1 is a directory that is not empty.
 	inTheWay := filepath.Join(dir, "log.1", "x")
 	if err := os.MkdirAll(inTheWay, 0o700); err != nil {
 		t.Fatal(err)
@@ -165,8 +165,8 @@ func TestFileIsTheOwners(t *testing.T) {
 	}
 }
 
-// TestPipe checks that a file without a size is never rotated. The test uses a pipe of its own, so
-// a failure cannot damage a device of the machine.
+// TestPipe checks that a file without a size is never rotated. It uses a new pipe, so that a
+// failure cannot rename a device of the machine.
 func TestPipe(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pipe")
@@ -201,7 +201,8 @@ func TestOpenFileThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestFileBegins checks that each file starts with its head, which does not count towards its size.
+// TestFileBegins checks that each file starts with the head, and that the head does not count
+// towards the maximum size.
 func TestFileBegins(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")

@@ -17,12 +17,11 @@ import (
 
 var update = flag.Bool("decisionlog.update", false, "write the golden files anew")
 
-// noon is the time of the decisions in the tests.
 var noon = time.Date(2026, time.March, 2, 12, 0, 0, 250_000_000, time.UTC)
 
 const gigabyte = 1 << 30
 
-// small returns a cluster of two nodes with eight GPUs each, on which the units run.
+// small returns a snapshot of two nodes with eight GPUs each. The units run on the nodes.
 func small(units ...core.Unit) *core.Snapshot {
 	s := &core.Snapshot{Resources: []string{"pods", "cpu", "memory", "nvidia.com/gpu"}}
 	for _, name := range []string{"node-0", "node-1"} {
@@ -40,7 +39,7 @@ func small(units ...core.Unit) *core.Snapshot {
 	return s
 }
 
-// running returns a pod with GPUs that started an hour before noon.
+// running returns a unit of one pod with the given number of GPUs that started an hour before noon.
 func running(name string, priority int32, node int, gpus int64) core.Unit {
 	start := noon.Add(-time.Hour).UnixNano()
 	return core.Unit{
@@ -49,7 +48,7 @@ func running(name string, priority int32, node int, gpus int64) core.Unit {
 	}
 }
 
-// urgent returns a gang of two members with the given number of GPUs each.
+// urgent returns a gang of two pods with the given number of GPUs each.
 func urgent(gpus int64) *core.Preemptor {
 	return &core.Preemptor{
 		Namespace: "prod", Name: "urgent", UID: "uid-urgent", Gang: true, Priority: 1000, Now: noon.UnixNano(), PodGroup: "uid-urgent", MinCount: 2,
@@ -59,7 +58,7 @@ func urgent(gpus int64) *core.Preemptor {
 	}
 }
 
-// alone returns a pod with the given number of GPUs.
+// alone returns a pod of priority 10 with the given number of GPUs.
 func alone(gpus int64) *core.Preemptor {
 	return &core.Preemptor{
 		Namespace: "research", Name: "again", UID: "uid-again", Priority: 10, Now: noon.UnixNano(), MinCount: 1,
@@ -67,14 +66,14 @@ func alone(gpus int64) *core.Preemptor {
 	}
 }
 
-// someone returns a pod of high priority with the given number of GPUs.
+// someone returns a pod of priority 1000 with the given number of GPUs.
 func someone(gpus int64) *core.Preemptor {
 	p := alone(gpus)
 	p.Priority = 1000
 	return p
 }
 
-// made returns the record of a decision by package core.
+// made returns the record of the decision that package core makes for a preemptor.
 func made(tb testing.TB, s *core.Snapshot, p *core.Preemptor) Record {
 	tb.Helper()
 	d, err := core.Decide(s, p, nil)
@@ -95,8 +94,8 @@ func made(tb testing.TB, s *core.Snapshot, p *core.Preemptor) Record {
 	return r
 }
 
-// TestGolden checks the format of a line, because other programs read it. docs/decisions.md shows
-// one of the lines.
+// TestGolden checks the format of records against golden files, because other programs read the
+// format. docs/decisions.md shows one of the lines.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	guarded := urgent(8)
@@ -167,8 +166,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestInputsGolden checks that lines of inputs match the golden files, and that they can be read
-// back unchanged.
+// TestInputsGolden checks the format of lines of inputs against golden files, and that ParseInputs
+// reads them back unchanged.
 func TestInputsGolden(t *testing.T) {
 	t.Parallel()
 	object := func(text string) json.RawMessage { return json.RawMessage(text) }

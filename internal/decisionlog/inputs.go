@@ -11,65 +11,70 @@ import (
 // InputsSchema is the version of the JSON of [Inputs]. It changes by the same rules as [Schema].
 const InputsSchema = "reprieve.dev/inputs/v1"
 
-// Inputs are the inputs of decisions, as a line of the log between the records. A line has the
-// whole cluster, or the changes since the previous line. The [Record] of a decision names the last
-// line that belongs to its inputs.
+// Inputs is a line of the log with the inputs of later decisions. A line has the objects of the
+// whole cluster, or the changes since the previous line of inputs. A [Record] names the last line
+// that its inputs include.
 type Inputs struct {
 	// Schema is the version of the format.
 	Schema string `json:"schema"`
-	// Time is the time of this state, in UTC. Process is the scheduler process that recorded it.
-	Time    time.Time `json:"time"`
-	Process string    `json:"process"`
-	// Number counts the lines of the process from 1. From is the number of the line before, or 0
-	// for a line with the whole cluster.
+	// Time is the time of this state, in UTC.
+	Time time.Time `json:"time"`
+	// Process is the scheduler process that recorded the line.
+	Process string `json:"process"`
+	// Number counts the lines of inputs of the process from 1.
 	Number uint64 `json:"number"`
-	From   uint64 `json:"from,omitempty"`
-	// Whole describes the process. It is nil unless the line has the whole cluster.
+	// From is the number of the previous line of inputs. It is 0 for a line with the whole cluster.
+	From uint64 `json:"from,omitempty"`
+	// Whole describes the process. Only a line with the whole cluster has it.
 	Whole *Whole `json:"whole,omitempty"`
-	// Objects holds the objects by resource: all of them, or only the new and changed ones. Gone
-	// holds the deleted ones by resource, as namespace/name.
+	// Objects maps a resource to its objects: all of them in a line with the whole cluster,
+	// otherwise the new and changed ones.
 	Objects map[string][]json.RawMessage `json:"objects,omitempty"`
-	Gone    map[string][]string          `json:"gone,omitempty"`
-	// Promised has all reservations. Leaving has the UIDs of the pods that the scheduler is
-	// evicting, while their status does not show that yet. Each line has both in full.
+	// Gone maps a resource to the objects deleted since the previous line, as namespace/name.
+	Gone map[string][]string `json:"gone,omitempty"`
+	// Promised has all reservations, not only the changes.
 	Promised []Reservation `json:"promised,omitempty"`
-	Leaving  []string      `json:"leaving,omitempty"`
+	// Leaving has the UIDs of all pods that the scheduler is evicting and whose status does not
+	// show that yet.
+	Leaving []string `json:"leaving,omitempty"`
 }
 
-// Whole describes the process that recorded the cluster and the format of the objects.
+// Whole describes the scheduler process that recorded a line, and the format of the objects.
 type Whole struct {
-	// Version is the scheduler's version. Configuration is the text of its configuration, or empty
-	// for the default.
-	Version       string `json:"version,omitempty"`
+	// Version is the scheduler's version.
+	Version string `json:"version,omitempty"`
+	// Configuration is the text of the scheduler's configuration file. It is empty if there is no
+	// file.
 	Configuration string `json:"configuration,omitempty"`
 	// Redacted is true if images, addresses, messages and most annotations were removed.
 	Redacted bool `json:"redacted,omitempty"`
-	// NativeVersion is the API version of the PodGroups of scheduling.k8s.io, or empty if there are
-	// none.
+	// NativeVersion is the API version of the PodGroups of scheduling.k8s.io. It is empty if the
+	// objects include no such PodGroups.
 	NativeVersion string `json:"nativeVersion,omitempty"`
-	// Roots lists the kinds of objects that define which pods belong together and that are
-	// recorded. It is nil in lines of versions that did not record them.
+	// Roots lists the recorded kinds of objects that define which pods belong together. It is nil
+	// in lines of scheduler versions that did not record such objects.
 	Roots []Root `json:"roots,omitzero"`
 }
 
-// Root is a kind of objects that define which pods belong together, such as Jobs.
+// Root is a kind of object that defines which pods belong together, such as Job.
 type Root struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Resource   string `json:"resource"`
 }
 
-// Reservation is a pod's reservation on a node.
+// Reservation is room that the scheduler reserves on a node for a pod.
 type Reservation struct {
+	// UID is the pod's UID.
 	UID  string `json:"uid"`
 	Node string `json:"node"`
 }
 
-// ErrInputs is the error of [Parse] for a line that holds inputs and not a decision.
+// ErrInputs is the error of [Parse] for a line that holds [Inputs] instead of a decision.
 var ErrInputs = errors.New("not a decision, but inputs of decisions")
 
-// ParseInputs reads one line of inputs. If the line has another version or another kind, the error
-// wraps ErrSchema.
+// ParseInputs reads one line of inputs. If the line has another version or is of another kind, the
+// error wraps ErrSchema.
 func ParseInputs(line []byte) (Inputs, error) {
 	var head struct {
 		Schema string `json:"schema"`

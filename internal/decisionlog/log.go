@@ -15,37 +15,35 @@ import (
 const (
 	// Kept is the default number of records that a Log keeps in memory.
 	Kept = 1000
-	// Queued is the default number of lines that may wait to be written.
+	// Queued is the default number of lines that may wait for the goroutine that writes them.
 	Queued = 4096
 )
 
-// Options are the settings of a Log. With the zero value, a Log keeps the latest records in memory
-// and writes nothing.
+// Options are the settings of a Log. The zero value selects a Log that keeps the latest records in
+// memory and writes nothing.
 type Options struct {
-	// Process names the process that decides. It is part of every record.
+	// Process names the scheduler process. It is part of every record.
 	Process string
-	// Out receives the lines, one Write for each. Only Run writes to it. If it is nil, nothing is
+	// Out receives the lines, one per Write. Only Run writes to it. A nil Out means that nothing is
 	// written.
 	Out io.Writer
 	// Kept is the number of records in memory. Queued is the number of lines that may wait to be
-	// written. 0 selects the default.
+	// written. 0 selects the default for each.
 	Kept, Queued int
-	// Followed is the number of workloads that are followed until their wait ends. 0 selects the
+	// Followed is the number of workloads that the Log follows until their wait ends. 0 selects the
 	// default.
 	Followed int
-	// Observer is notified about records on their way to Out. It may be nil.
+	// Observer is notified of the fate of each record: written, dropped or failed. It may be nil.
 	Observer Observer
 }
 
-// Observer is notified about records on their way to the file. Any goroutine may call it, also
-// several at the same time.
+// Observer is notified of the fate of each record. Its methods must be safe for concurrent use.
 type Observer interface {
-	// Written is called for each record that was written.
+	// Written is called after a record was written.
 	Written()
-	// Dropped is called for each record that was dropped, because too many were waiting or Run had
-	// ended.
+	// Dropped is called after a record was dropped, because the queue was full or Run had ended.
 	Dropped()
-	// Unwritable is called for each record that could not be written.
+	// Unwritable is called after the write of a record failed.
 	Unwritable(err error)
 }
 
@@ -61,54 +59,53 @@ func (unobserved) Dropped() {}
 // Unwritable implements Observer.
 func (unobserved) Unwritable(error) {}
 
-// Log records decisions. Use [New] to create one. It is safe for concurrent use. No method except
-// Run waits for a write.
+// Log records decisions. Use [New] to create one. It is safe for concurrent use. Only Run waits for
+// writes.
 type Log struct {
 	process  string
 	out      io.Writer
 	observer Observer
-	// lines queues the lines to write. It is nil if nothing is written.
+	// lines queues the lines for Run. It is nil if nothing is written.
 	lines chan Line
 
 	mu       sync.Mutex
 	sequence uint64
-	// latest is a ring buffer of the records in memory. When it is full, oldest is the index of the
+	// latest is a ring buffer of the records in memory. When it is full, oldest is the index of its
 	// oldest record.
 	latest []*entry
 	oldest int
 	kept   int
-	// waits holds the workloads whose wait has not ended. ends holds the latest ends, for as long
-	// as their records are in memory.
+	// waits holds the workloads whose wait has not ended.
 	waits waits
-	ends  []WaitEnd
-	// over is true once Run ends. Nothing is written after that.
+	// ends holds the latest ends of waits, each for as long as its record is in memory.
+	ends []WaitEnd
+	// over is true once Run ends. Later lines are dropped.
 	over bool
 }
 
-// Line is a line of the log that is not a record of a decision. The goroutine of [Log.Run] writes
+// Line is a line of the log other than the record of a decision. The goroutine of [Log.Run] writes
 // lines in the order of the calls to Append.
 type Line interface {
 	// Encode writes the line with its newline.
 	Encode(w io.Writer) error
-	// Written is called after the line was written, Unwritten if it could not be written. The
-	// goroutine that writes calls both.
+	// Written is called after the line was written, in the goroutine of Run.
 	Written()
+	// Unwritten is called if the line could not be written, in the goroutine of Run.
 	Unwritten(err error)
 }
 
-// entry is a record in memory. The Log's lock guards changes of the record. It does not change
-// after it is queued.
+// entry is a record in memory. The Log's lock guards its fields. The record does not change after
+// it is queued.
 type entry struct {
 	record Record
-	// lost computes, once, the lost work that the record still lacks. It is nil if the record is
-	// complete. The call takes time for thousands of victims, so it must not be made under the lock
-	// that cycles wait for.
-	lost func() []Lost
-	// queued is true once the record is queued for writing.
+	// lost returns the lost work of the victims, which record lacks so far. It is nil if record is
+	// complete. Its first call takes long for thousands of victims, so it must run without the
+	// Log's lock: scheduling cycles wait for that lock.
+	lost   func() []Lost
 	queued bool
 }
 
-// New returns a Log. If Out is set, the owner must call Run.
+// New returns a Log. If Options.Out is set, the caller must call Run.
 func New(o Options) *Log {
 	l := &Log{process: o.Process, out: o.Out, observer: o.Observer, kept: cmp.Or(o.Kept, Kept), waits: waits{most: cmp.Or(o.Followed, Followed)}}
 	if l.observer == nil {
@@ -120,16 +117,19 @@ func New(o Options) *Log {
 	return l
 }
 
-// Record records a decision whose result is known.
+// Record records a decision whose result is already known. For a decision whose eviction is under
+// way, use [Log.Follow].
 func (l *Log) Record(r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue(l.keep(r))
 }
 
-// Follow records a decision whose eviction is under way. The Log calls lost when it needs the lost
-// work, at most once and in another goroutine than the caller's. The caller must call ended once,
-// from any goroutine, when the result is known.
+// Follow records a decision whose eviction is under way. It returns a function that the caller must
+// call once, from any goroutine, when the result is known.
+//
+// The Log calls lost at most once, when a reader or the file needs the lost work. The call may be
+// made in any goroutine.
 func (l *Log) Follow(r Record, lost func() []Lost) (ended func(Result)) {
 	r.Result = Result{State: UnderWay}
 	l.mu.Lock()
@@ -137,12 +137,14 @@ func (l *Log) Follow(r Record, lost func() []Lost) (ended func(Result)) {
 	e := l.keep(r)
 	e.lost = sync.OnceValue(lost)
 	return func(result Result) {
-		// After this call, the function lost does not keep the victims in memory any more.
+		// Compute the lost work now. Afterwards, the closure lost no longer keeps the victims in
+		// memory.
 		e.lost()
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if e.queued {
-			// The process is ending, and the record has been written with the state UnderWay.
+			// The process is ending, and Run has already written the record with the state
+			// UnderWay.
 			return
 		}
 		result.Time = result.Time.UTC()
@@ -151,7 +153,7 @@ func (l *Log) Follow(r Record, lost func() []Lost) (ended func(Result)) {
 	}
 }
 
-// keep adds a record to the latest ones and, if there are too many, drops the oldest.
+// keep adds a record to latest. If latest is full, the record replaces the oldest one.
 func (l *Log) keep(r Record) *entry {
 	l.sequence++
 	r.Schema, r.Process, r.Sequence, r.Time = Schema, l.process, l.sequence, r.Time.UTC()
@@ -167,8 +169,8 @@ func (l *Log) keep(r Record) *entry {
 	return e
 }
 
-// shown returns a decision without the fields that its JSON lacks. The members of a gang, and the
-// domains of all nodes, would otherwise stay in memory.
+// shown returns a copy of a decision without the fields that its JSON omits. Otherwise the Log
+// would keep a gang's members and the domains of all nodes in memory.
 func shown(d core.Decision) core.Decision {
 	p := &d.Preemptor
 	p.Classes, p.Nominated, p.Limits = nil, nil, nil
@@ -182,7 +184,7 @@ func shown(d core.Decision) core.Decision {
 	return d
 }
 
-// whole returns a record of the entry, with the lost work.
+// whole returns r with the entry's lost work. r is a copy of the entry's record.
 func (e *entry) whole(r Record) Record {
 	if e.lost != nil {
 		r.Lost = e.lost()
@@ -190,14 +192,14 @@ func (e *entry) whole(r Record) Record {
 	return r
 }
 
-// queue queues a record for writing. If too many are waiting, it drops the record.
+// queue queues the record of an entry for writing. If the queue is full, it drops the record.
 func (l *Log) queue(e *entry) {
 	e.queued = true
 	l.hand(&recorded{e, l.observer})
 }
 
-// hand queues a line for writing. If too many are waiting, or Run has ended, it drops the line and
-// counts it. The caller holds the lock.
+// hand queues a line for writing. If the queue is full or Run has ended, it drops the line and
+// counts it as dropped. The caller must hold the lock.
 func (l *Log) hand(line Line) {
 	if l.lines == nil {
 		return
@@ -213,8 +215,8 @@ func (l *Log) hand(line Line) {
 	}
 }
 
-// Append queues a line behind the earlier ones and reports whether the line will be written. It
-// returns false if too many lines are waiting, or if nothing is written. It does not wait.
+// Append queues a line and reports whether the line will be written. It returns false if the queue
+// is full, Run has ended or the Log writes nothing. It never waits.
 func (l *Log) Append(line Line) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -229,7 +231,7 @@ func (l *Log) Append(line Line) bool {
 	}
 }
 
-// recorded is the record of a decision as a Line.
+// recorded implements Line for the record of a decision.
 type recorded struct {
 	*entry
 	observer Observer
@@ -247,7 +249,7 @@ func (r *recorded) Written() { r.observer.Written() }
 // Unwritten implements Line.
 func (r *recorded) Unwritten(err error) { r.observer.Unwritable(err) }
 
-// Latest returns the records in memory, the oldest first. Decisions under way are among them.
+// Latest returns the records in memory, the oldest first, including decisions under way.
 func (l *Log) Latest() []Record {
 	l.mu.Lock()
 	out, entries := make([]Record, 0, len(l.latest)), make([]*entry, 0, len(l.latest))
@@ -262,9 +264,9 @@ func (l *Log) Latest() []Record {
 	return out
 }
 
-// Run writes records until ctx is done. Then it writes the queued records and the records of
-// decisions that are still under way. It must be called only once. If nothing is written, it
-// returns at once.
+// Run writes records until ctx is done. It then writes the queued records, and the records of
+// decisions that are still under way. If the Log writes nothing, Run returns at once. Call it only
+// once.
 func (l *Log) Run(ctx context.Context) {
 	if l.lines == nil {
 		return
@@ -283,7 +285,8 @@ func (l *Log) Run(ctx context.Context) {
 	}
 }
 
-// end stops the queueing of lines and returns the lines that are not written yet.
+// end stops the queueing of lines and returns the lines that are not written yet, including the
+// decisions under way.
 func (l *Log) end() []Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -301,7 +304,7 @@ func (l *Log) end() []Line {
 	return left
 }
 
-// write writes one line. It reuses the buffer.
+// write writes one line. line is a buffer that each call reuses.
 func (l *Log) write(line *bytes.Buffer, next Line) {
 	line.Reset()
 	if err := next.Encode(line); err != nil {
@@ -313,7 +316,7 @@ func (l *Log) write(line *bytes.Buffer, next Line) {
 	}
 	_, err := l.out.Write(line.Bytes())
 	if line.Cap() > mostKept {
-		// Lines with the whole cluster are rare. Do not keep a buffer of that size.
+		// Lines with the whole cluster are rare, so do not keep a buffer of their size.
 		*line = bytes.Buffer{}
 	}
 	if err != nil {
@@ -323,10 +326,10 @@ func (l *Log) write(line *bytes.Buffer, next Line) {
 	next.Written()
 }
 
-// mostKept is the largest buffer that is kept for the next line, in bytes.
+// mostKept is the maximum size in bytes of a buffer that write reuses.
 const mostKept = 1 << 20
 
-// Encode writes a record as one line.
+// Encode writes a record as one line of JSON.
 func Encode(w io.Writer, r *Record) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

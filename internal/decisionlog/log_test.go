@@ -16,12 +16,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// named returns a record for a preemptor with the name.
+// named returns a record whose preemptor has the name.
 func named(name string) Record {
 	return Record{Time: noon, Result: Result{State: Waiting}, Decision: core.Decision{Outcome: core.Infeasible, Preemptor: core.Preemptor{Name: name}}}
 }
 
-// seen returns the sequence, preemptor and state of each record.
+// seen returns the sequence number, preemptor and state of each record.
 func seen(records []Record) []string {
 	out := make([]string, len(records))
 	for i := range records {
@@ -30,7 +30,6 @@ func seen(records []Record) []string {
 	return out
 }
 
-// counts is an Observer that counts its calls.
 type counts struct {
 	mu                           sync.Mutex
 	written, dropped, unwritable int
@@ -55,7 +54,7 @@ func (c *counts) want(t *testing.T, written, dropped, unwritable int) {
 	}
 }
 
-// parsed returns the records of the lines.
+// parsed parses the lines and returns their records.
 func parsed(t *testing.T, lines []byte) []Record {
 	t.Helper()
 	var out []Record
@@ -78,8 +77,8 @@ func wantSeen(t *testing.T, got []Record, want ...string) {
 
 func nothing() []Lost { return nil }
 
-// TestLost checks that the lost work is computed once, when it is needed or when the result is
-// known.
+// TestLost checks that the lost work is computed only once: when a reader asks for it, or when the
+// result is known.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	for name, wants := range map[string]func(log *Log, ended func(Result)){
@@ -120,7 +119,8 @@ func TestLatest(t *testing.T) {
 	log.Record(named("e"))
 	log.Record(named("f"))
 	wantSeen(t, log.Latest(), "4 d Waiting", "5 e Waiting", "6 f Waiting")
-	// A result that arrives after its record was dropped does not change the latest ones.
+	// This result arrives after its record was dropped from memory. It must not change other
+	// records.
 	ended = log.Follow(named("g"), nothing)
 	for _, name := range []string{"h", "i", "j"} {
 		log.Record(named(name))
@@ -129,7 +129,7 @@ func TestLatest(t *testing.T) {
 	wantSeen(t, log.Latest(), "8 h Waiting", "9 i Waiting", "10 j Waiting")
 }
 
-// TestMembersAreNotKept checks that a record in memory has only the fields of its JSON.
+// TestMembersAreNotKept checks that a record in memory has only the fields that are in its JSON.
 func TestMembersAreNotKept(t *testing.T) {
 	t.Parallel()
 	log := New(Options{})
@@ -145,8 +145,8 @@ func TestMembersAreNotKept(t *testing.T) {
 	}
 }
 
-// TestRun checks that records are written as they arrive. At the end, Run writes the remaining
-// ones, also of decisions under way.
+// TestRun checks that Run writes records as they arrive. When its context ends, Run writes the
+// remaining records, including decisions under way.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// stuck is a writer whose writes wait until letGo is closed.
+// stuck is a writer. Its Write blocks until letGo is closed.
 type stuck struct {
 	letGo chan struct{}
 	lines bytes.Buffer
@@ -184,8 +184,8 @@ func (s *stuck) Write(p []byte) (int, error) {
 	return s.lines.Write(p)
 }
 
-// TestSlowWriter checks that a decision does not wait for the writer. Records that do not fit in
-// the queue are dropped and counted.
+// TestSlowWriter checks that recording a decision does not wait for the writer. Records that do not
+// fit into the queue are dropped and counted.
 func TestSlowWriter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestSlowWriter(t *testing.T) {
 		running.Go(func() { log.Run(ctx) })
 		log.Record(named("first"))
 		synctest.Wait()
-		// The first record is being written, and two are queued.
+		// Run is blocked with the first record. Two more fit into the queue.
 		for i := range 10 {
 			log.Record(named(fmt.Sprint(i)))
 		}
@@ -212,7 +212,6 @@ func TestSlowWriter(t *testing.T) {
 	})
 }
 
-// failing is a writer that fails.
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
@@ -229,13 +228,13 @@ func TestFailingWriter(t *testing.T) {
 	wantSeen(t, log.Latest(), "1 a Waiting")
 }
 
-// TestNothingToWrite checks that Run returns at once without a file.
+// TestNothingToWrite checks that Run returns at once if the Log writes nothing.
 func TestNothingToWrite(t *testing.T) {
 	t.Parallel()
 	New(Options{}).Run(context.WithoutCancel(t.Context()))
 }
 
-// TestConcurrently is a test for the race detector.
+// TestConcurrently calls all methods concurrently, for the race detector.
 func TestConcurrently(t *testing.T) {
 	t.Parallel()
 	log := New(Options{Kept: 10, Out: io.Discard, Queued: 5})
@@ -259,8 +258,8 @@ func TestConcurrently(t *testing.T) {
 	}
 }
 
-// BenchmarkRecord measures the time that recording takes in the scheduling cycle, with and without
-// a file.
+// BenchmarkRecord measures the time that a scheduling cycle spends on recording, with and without a
+// file.
 func BenchmarkRecord(b *testing.B) {
 	r := made(b, small(running("training", 10, 0, 8)), urgent(8))
 	p := urgent(8)
@@ -282,7 +281,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode measures the time that a line takes in the goroutine that writes.
+// BenchmarkEncode measures the time that Run spends on encoding a line.
 func BenchmarkEncode(b *testing.B) {
 	r := made(b, small(running("training", 10, 0, 8)), urgent(8))
 	var line bytes.Buffer
@@ -295,7 +294,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// said is a Line that records that it was not written.
+// said is a Line. If it is not written, it adds its text to lost.
 type said struct {
 	text string
 	lost *[]string
@@ -310,8 +309,8 @@ func (s said) Written() {}
 
 func (s said) Unwritten(err error) { *s.lost = append(*s.lost, s.text+": "+err.Error()) }
 
-// TestAppend checks that lines are written in the order of the calls to Append, and that a full
-// queue refuses a line.
+// TestAppend checks that lines are written in the order of the calls to Append, and that Append
+// returns false when the queue is full.
 func TestAppend(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -9,12 +9,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// Schema is the version of a Record's JSON. A new field does not change it. Removing a field, or
-// changing its meaning, requires a new version.
+// Schema is the version of a Record's JSON. Adding a field does not change the version. Removing a
+// field, or changing its meaning, requires a new version.
 const Schema = "reprieve.dev/decision/v1"
 
-// Record is one decision of a scheduler that found no free room. The decision preempts, waits for
-// terminating pods or for the end of a protection, or finds no way.
+// Record is one decision for a workload that found no free room, with its result. The decision
+// preempts, waits for terminating pods, waits for the end of a protection, or finds no solution.
 type Record struct {
 	// Schema is the version of the format. The Log sets it.
 	Schema string `json:"schema"`
@@ -22,54 +22,56 @@ type Record struct {
 	Time time.Time `json:"time"`
 	// Process is the scheduler process that decided. The Log sets it.
 	Process string `json:"process"`
-	// Sequence counts the decisions of the process from 1. The Log sets it. A number that is
-	// missing in a file is a dropped record, or a decision that had no result when the process
-	// ended.
+	// Sequence counts the decisions of the process from 1. The Log sets it. A missing number in a
+	// file means one of two things: the record was dropped, or the process ended before the
+	// decision had a result.
 	Sequence uint64 `json:"sequence"`
-	// Inputs is the number of the line of [Inputs] that completes the decision's inputs, or 0 if
-	// there is none.
+	// Inputs is the [Inputs.Number] of the last line that the decision's inputs include. It is 0 if
+	// inputs are not recorded.
 	Inputs uint64 `json:"inputs,omitempty"`
-	// Profile is the schedulerName of the pods.
+	// Profile is the schedulerName of the workload's pods.
 	Profile string `json:"profile"`
-	// Asks lists the requests of the workload's pods that were to be placed, one for each set of
-	// pods with the same needs.
+	// Asks lists the requests of the pods that were to be placed, one entry for each set of pods
+	// with the same scheduling needs.
 	Asks []Ask `json:"asks"`
-	// Repeated is true if no search was made because an equal pod had just got the same result.
+	// Repeated is true if the scheduler made no search, because an equal pod had just got the same
+	// result.
 	Repeated bool `json:"repeated,omitempty"`
-	// WaitsFor names the first terminating pod that the decision waits for, or is empty.
+	// WaitsFor names the first terminating pod that the workload waits for. It is empty if there is
+	// none.
 	WaitsFor string `json:"waitsFor,omitempty"`
-	// Decision is the decision as package core made it. Its outcome is Fits only if the limit of a
-	// queue was the only obstacle.
+	// Decision is the decision of package core. The outcome is Fits if there was free room and only
+	// the limit of a queue prevented the placement.
 	Decision core.Decision `json:"decision"`
-	// Lost is the lost work of each victim, in the order of the victims. It is empty without
-	// victims.
+	// Lost is the lost work of each victim, in the order of Decision's victims.
 	Lost []Lost `json:"lost,omitempty"`
 	// Result is the result of the decision.
 	Result Result `json:"result"`
 }
 
-// Ask is the request of pods with the same needs.
+// Ask is the request of a set of pods with the same scheduling needs.
 type Ask struct {
-	// Pods is the number of these pods.
+	// Pods is the number of pods in the set.
 	Pods int `json:"pods"`
-	// Request holds the request of one pod by resource, in milli-CPUs, bytes and counts. Resources
-	// without a request are omitted. A resource that no node has is listed under "".
+	// Request maps a resource to the request of one pod, in milli-CPUs for CPU, bytes for memory,
+	// and counts for devices. Resources without a request are omitted. A resource that no node has
+	// is listed under "".
 	Request map[string]int64 `json:"request"`
 }
 
-// Lost is the work that one victim loses if it cannot continue where it stopped: all resources that
-// it has held since its start.
+// Lost is the work that one victim loses if it has to start again from the beginning: its resources
+// multiplied by its running time.
 type Lost struct {
 	// UID is the victim's UID.
 	UID string `json:"uid"`
 	// Since is the start of the victim's first pod, in UTC. It is zero if no pod has started.
 	Since time.Time `json:"since,omitzero"`
-	// Spent holds the amounts of the victim's pods times their running time, by resource. The units
-	// are milli-CPU seconds, byte seconds and count seconds.
+	// Spent maps a resource to the amounts of the victim's pods multiplied by their running times.
+	// The units are milli-CPU seconds, byte seconds and count seconds.
 	Spent map[string]float64 `json:"spent,omitempty"`
 }
 
-// Spend adds a pod that has held these amounts since its start.
+// Spend adds a pod that has had the given amounts of resources since start.
 func (l *Lost) Spend(start, now time.Time, amounts map[string]int64) {
 	if start = start.UTC(); l.Since.IsZero() || start.Before(l.Since) {
 		l.Since = start
@@ -86,7 +88,8 @@ func (l *Lost) Spend(start, now time.Time, amounts map[string]int64) {
 	}
 }
 
-// AsksOf returns the requests of a preemptor's classes, with the resources of a snapshot.
+// AsksOf returns the requests of a preemptor's classes. resources are the names of the resources of
+// the snapshot, in the order of each class's Request.
 func AsksOf(classes []core.Class, resources []string) []Ask {
 	asks := make([]Ask, len(classes))
 	for i := range classes {
@@ -104,17 +107,17 @@ func AsksOf(classes []core.Class, resources []string) []Ask {
 type State string
 
 const (
-	// Waiting means that the decision evicts nothing. The workload waits for the cause in the
-	// decision.
+	// Waiting means that the decision evicts nothing. The workload waits for a reason that the
+	// decision states.
 	Waiting State = "Waiting"
-	// UnderWay means that the victims are being evicted, or were when the process ended.
+	// UnderWay means that the victims are being evicted. It is also the state if the process ended
+	// before the eviction did.
 	UnderWay State = "UnderWay"
-	// CarriedOut means that all victims terminate.
+	// CarriedOut means that all victims have been evicted and are terminating.
 	CarriedOut State = "CarriedOut"
-	// GivenUp means that the decision did not apply any more, because the preemptor or a victim had
-	// changed.
+	// GivenUp means that the eviction stopped, because the preemptor or a victim had changed.
 	GivenUp State = "GivenUp"
-	// Failed means that a call failed. The preemptor retries.
+	// Failed means that an API call of the eviction failed. The scheduler retries the preemptor.
 	Failed State = "Failed"
 )
 
@@ -125,16 +128,16 @@ type Result struct {
 	Time time.Time `json:"time,omitzero"`
 	// Error is the cause of GivenUp or Failed. It is empty for other states.
 	Error string `json:"error,omitempty"`
-	// Begun is the number of victims' pods that are evicted although the decision was given up or
-	// failed.
+	// Begun is the number of pods that were evicted although the eviction was given up or failed.
 	Begun int `json:"begun,omitempty"`
 }
 
-// ErrSchema is the error for a line whose format this version cannot read.
+// ErrSchema is the error for a line in a format that this version cannot read.
 var ErrSchema = errors.New("not a record that this version reads")
 
-// Parse reads one record. If the line has another version or another kind, the error wraps
-// ErrSchema. The error is ErrInputs for a line of [Inputs] and ErrWaitEnd for a [WaitEnd].
+// Parse reads the record of a decision from a line. If the line has another version or is of
+// another kind, the error wraps ErrSchema. The error is ErrInputs for a line of [Inputs], and
+// ErrWaitEnd for a [WaitEnd].
 func Parse(line []byte) (Record, error) {
 	var head struct {
 		Schema string `json:"schema"`

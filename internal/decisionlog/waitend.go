@@ -15,39 +15,40 @@ import (
 // [Schema].
 const WaitEndSchema = "reprieve.dev/wait-end/v1"
 
-// WaitEnd records how the wait of a decision's workload ended. It is a line of the log beside the
-// records of decisions.
+// WaitEnd is a line of the log that records how the wait of a decision's workload ended.
 type WaitEnd struct {
 	// Schema is the version of the format.
 	Schema string `json:"schema"`
-	// Time is the time when the scheduler saw the end, in UTC. Process is the scheduler process.
-	Time    time.Time `json:"time"`
-	Process string    `json:"process"`
-	// Sequence is the number of the process's last decision about the workload.
+	// Time is the time when the scheduler saw the end of the wait, in UTC.
+	Time time.Time `json:"time"`
+	// Process is the scheduler process that recorded the line.
+	Process string `json:"process"`
+	// Sequence is the sequence number of the process's last decision about the workload.
 	Sequence uint64 `json:"sequence"`
-	// Namespace, Name, UID and Gang identify the workload, as in the decision's preemptor.
+	// Namespace, Name, UID and Gang identify the workload. The decision's preemptor has the same
+	// values.
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 	Gang      bool   `json:"gang,omitempty"`
-	// End is the kind of end.
+	// End says how the wait ended.
 	End End `json:"end"`
 }
 
-// End is the kind of end of a workload's wait.
+// End says how a workload's wait ended.
 type End string
 
 const (
-	// Bound means that the pod is bound or, for a gang, that minCount members are bound.
+	// Bound means that the pod is bound. For a gang, it means that minCount members are bound.
 	Bound End = "Bound"
 	// Gone means that the workload was deleted before it was bound.
 	Gone End = "Gone"
 )
 
-// ErrWaitEnd is the error of [Parse] for a line that holds a [WaitEnd] and not a decision.
+// ErrWaitEnd is the error of [Parse] for a line that holds a [WaitEnd] instead of a decision.
 var ErrWaitEnd = errors.New("not a decision but the end of a wait")
 
-// ParseWaitEnd reads one line with a [WaitEnd]. If the line has another version or another kind,
+// ParseWaitEnd reads a WaitEnd from a line. If the line has another version or is of another kind,
 // the error wraps ErrSchema.
 func ParseWaitEnd(line []byte) (WaitEnd, error) {
 	var end WaitEnd
@@ -60,7 +61,7 @@ func ParseWaitEnd(line []byte) (WaitEnd, error) {
 	return end, nil
 }
 
-// EncodeWaitEnd writes a WaitEnd as one line.
+// EncodeWaitEnd writes a WaitEnd as one line of JSON.
 func EncodeWaitEnd(w io.Writer, end *WaitEnd) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -68,16 +69,16 @@ func EncodeWaitEnd(w io.Writer, end *WaitEnd) error {
 }
 
 // Followed is the default number of workloads that a Log follows until their wait ends. If there
-// are more, the Log stops following the workloads with the oldest decisions.
+// are more, the Log stops following the workloads whose last decision is the oldest.
 const Followed = 20_000
 
-// waits holds the workloads whose wait has not ended, with their last decision. The Log's lock
+// waits holds the workloads whose wait has not ended, each with its last decision. The Log's lock
 // guards it.
 type waits struct {
 	most int
 	open map[workload.Key]*wait
-	// order holds the waits in the order of their last decisions, the oldest first. Some may be
-	// outdated.
+	// order holds the waits by the age of their last decision, the oldest first. It may also hold
+	// waits that have ended or have a later decision.
 	order []*wait
 }
 
@@ -88,8 +89,8 @@ type wait struct {
 	uid      string
 }
 
-// workloadKey returns the key of a preemptor. The key of a gang has its name, the key of a pod also
-// its UID.
+// workloadKey returns the workload key of a preemptor. Only the key of a pod has a UID; the key of
+// a gang has none.
 func workloadKey(p *core.Preemptor) workload.Key {
 	key := workload.Key{Gang: p.Gang, Namespace: p.Namespace, Name: p.Name}
 	if !p.Gang {
@@ -98,7 +99,7 @@ func workloadKey(p *core.Preemptor) workload.Key {
 	return key
 }
 
-// begin starts to follow the workload of a decision.
+// begin starts following the workload of a decision.
 func (w *waits) begin(r *Record) {
 	key := workloadKey(&r.Decision.Preemptor)
 	one := &wait{key: key, sequence: r.Sequence, uid: r.Decision.Preemptor.UID}
@@ -125,7 +126,8 @@ func (w *waits) begin(r *Record) {
 	}
 }
 
-// end ends the wait of a workload. It returns false if the workload is not followed.
+// end stops following a workload and returns its last decision. It returns false if the workload
+// was not followed.
 func (w *waits) end(key workload.Key) (wait, bool) {
 	one := w.open[key]
 	if one == nil {
@@ -135,15 +137,15 @@ func (w *waits) end(key workload.Key) (wait, bool) {
 	return *one, true
 }
 
-// Awaits reports whether there was a decision about a workload and no end of its wait since.
+// Awaits reports whether the workload has had a decision and its wait has not ended since.
 func (l *Log) Awaits(key workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waits.open[key] != nil
 }
 
-// EndWait records the end of a workload's wait. It records nothing if there was no decision about
-// the workload or if its wait has ended.
+// EndWait records the end of a workload's wait. It does nothing if no decision about the workload
+// was recorded, or if its wait has already ended.
 func (l *Log) EndWait(key workload.Key, how End, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,24 +158,23 @@ func (l *Log) EndWait(key workload.Key, how End, at time.Time) {
 		Namespace: key.Namespace, Name: key.Name, UID: one.uid, Gang: key.Gang, End: how,
 	}
 	l.ends = append(l.ends, end)
-	// Keep an end for as long as its decision can be in memory.
+	// Keep each end only as long as its decision can be in memory.
 	for first := l.firstKept(); len(l.ends) > 0 && (l.ends[0].Sequence < first || len(l.ends) > l.kept); {
 		l.ends = l.ends[1:]
 	}
 	l.hand(&ending{end, l.observer})
 }
 
-// Ends returns the ends of waits in memory, the oldest first.
+// Ends returns the latest ends of waits, the oldest first.
 func (l *Log) Ends() []WaitEnd {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]WaitEnd(nil), l.ends...)
 }
 
-// firstKept returns the sequence number of the oldest record in memory.
 func (l *Log) firstKept() uint64 { return l.sequence - uint64(len(l.latest)) + 1 }
 
-// ending is the end of a wait as a Line.
+// ending implements Line for a WaitEnd.
 type ending struct {
 	WaitEnd
 	observer Observer

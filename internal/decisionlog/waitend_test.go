@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// ends returns the workload, sequence and kind of each end.
+// ends returns the workload, sequence number and kind of each end.
 func ends(l *Log) []string {
 	var out []string
 	for _, e := range l.Ends() {
@@ -30,15 +30,16 @@ func keyNamed(name string) workload.Key {
 	return workload.Key{Name: name, UID: "uid-" + name}
 }
 
-// about returns a record of a decision about a pod with the name.
+// about returns a record of a decision about a pod with the name. Unlike named, it sets the pod's
+// UID.
 func about(name string) Record {
 	r := named(name)
 	r.Decision.Preemptor.UID = "uid-" + name
 	return r
 }
 
-// TestWaitEnd checks that the end of a wait is recorded once, for the last decision about the
-// workload. Workloads without a decision get no end.
+// TestWaitEnd checks that the end of a wait is recorded once, with the last decision about the
+// workload. The end of a workload without a decision is not recorded.
 func TestWaitEnd(t *testing.T) {
 	t.Parallel()
 	l := New(Options{Process: "p"})
@@ -70,8 +71,8 @@ func TestWaitEnd(t *testing.T) {
 	}
 }
 
-// TestWaitEndsAreBounded checks that the workloads with the oldest decisions are dropped, and that
-// ends are dropped with their decisions.
+// TestWaitEndsAreBounded checks that the Log stops following the workloads with the oldest
+// decisions, and that it drops ends together with their decisions.
 func TestWaitEndsAreBounded(t *testing.T) {
 	t.Parallel()
 	l := New(Options{Followed: 3, Kept: 4})
@@ -94,8 +95,8 @@ func TestWaitEndsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWaitEndIsWritten checks that the end of a wait is written as a line after its decision, and
-// counted like a record.
+// TestWaitEndIsWritten checks that the end of a wait is written as a line after the line of its
+// decision. The Observer counts it like a record.
 func TestWaitEndIsWritten(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -115,7 +116,7 @@ func TestWaitEndIsWritten(t *testing.T) {
 	}
 }
 
-// TestWaitEndGolden checks the format of the line.
+// TestWaitEndGolden checks the format of a WaitEnd against a golden file.
 func TestWaitEndGolden(t *testing.T) {
 	t.Parallel()
 	l := New(Options{Process: "reprieve-scheduler-7d4f_1c9e"})
