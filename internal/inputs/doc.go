@@ -1,13 +1,12 @@
-// Package inputs records the inputs of decisions in the decision log, so that a replay can make the
-// decisions again. A [Recorder] follows all objects that decisions depend on. Each decision passes
-// its own inputs to [Recorder.Seen].
+// Package inputs records the inputs of decisions in the decision log, so that a replay can repeat
+// the decisions. A [Recorder] follows all objects that decisions depend on. For each decision, the
+// scheduler calls [Recorder.Seen] with the inputs that only the scheduler has.
 //
-// Nodes and the pods on them come from the snapshot of the decision. All other objects come from
-// informers, in the state that the informers have at that time. A scheduling cycle only compares
-// pointers and queues the changes. The goroutine that writes the log encodes and writes the
-// objects.
+// Nodes and the pods on them come from the snapshot of the scheduling cycle. All other objects come
+// from informers, in their state at the time of the decision. The scheduling cycle only compares
+// pointers and queues the changes. The goroutine of the log encodes and writes the objects.
 //
-// No change is lost silently. If the queue is full, the changes are part of the next line. If a
-// line could not be written, the next line contains the whole cluster, as at the start of each
-// file.
+// The log lacks no change. If the queue of the log is full, the next line contains the changes. If
+// a line cannot be written, the next line contains the whole cluster. Each file also starts with a
+// line that contains the whole cluster.
 package inputs

@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// TestForgetsWhatNoLineHas checks that a process that writes no lines, such as a standby, keeps
-// nothing about deleted objects. If a line contains an object, the next line reports its deletion.
+// TestForgetsWhatNoLineHas checks that a process that writes no lines, such as a standby scheduler,
+// drops deleted objects. An object that is in a line must be reported as deleted in the next line.
 func TestForgetsWhatNoLineHas(t *testing.T) {
 	t.Parallel()
 	r := New(Options{})

@@ -19,75 +19,81 @@ import (
 
 // Options are the settings of a Recorder.
 type Options struct {
-	// Process names the process that decides. Whole is the part of a line that describes the
-	// process. It is written with the whole cluster.
+	// Process names the scheduler process.
 	Process string
-	Whole   decisionlog.Whole
-	// Annotations lists the annotations that redaction keeps, in addition to the default ones.
+	// Whole describes the process. Lines with the whole cluster contain it.
+	Whole decisionlog.Whole
+	// Annotations lists the annotations that redaction keeps in addition to the default ones.
 	Annotations []string
-	// Append queues a line behind the earlier ones and reports whether the line is queued. It must
+	// Append adds a line to the queue of the log and returns false if the queue is full. It must
 	// not block.
 	Append func(decisionlog.Line) bool
-	// Unwritable is called with the error for each line that could not be written, by the goroutine
-	// that writes. It may be nil.
+	// Unwritable is called with the error of each line that could not be written, in the goroutine
+	// of the log. It may be nil.
 	Unwritable func(error)
 }
 
-// Recorder tracks the inputs of decisions and writes them line by line. Use [New] to create one. It
-// is safe for concurrent use.
+// Recorder records the inputs of decisions as lines of the decision log. Use [New] to create one.
+// It is safe for concurrent use.
 type Recorder struct {
 	process string
 	append  func(decisionlog.Line) bool
 	writer  *writer
 
 	mu sync.Mutex
-	// begun is true after Begin. Nothing is written before.
+	// begun is true after Begin. Before Begin, nothing is written.
 	begun bool
-	// number is the number of the last line.
+	// number is the number of the last queued line.
 	number uint64
-	// last is the last line without its objects.
+	// last is the last queued line, without its objects.
 	last decisionlog.Inputs
-	// nodes holds the nodes of the last snapshot by name.
+	// nodes maps a name to the node's state in the last snapshot.
 	nodes map[string]seenNode
-	// listed holds the nodes of that snapshot in its order.
+	// listed holds the nodes of the last snapshot, in the order of the snapshot.
 	listed []listedNode
-	// round counts the comparisons of all nodes.
+	// round is the number of snapshots whose nodes were all compared.
 	round uint64
-	// These maps hold pods by name. shown has pods of the last decision that differ from the other
-	// maps. placed has the pods on the nodes of the snapshot, pending the scheduler's pods without
-	// a node, and finished the finished pods. If several maps have a pod, the first one counts.
+	// These four maps hold pods by name. If several maps hold a pod, the first of them in this list
+	// counts:
+	//
+	//   - shown: pods in the state that the last decision saw, if the maps below lack it
+	//   - placed: pods on the nodes of the last snapshot
+	//   - pending: the scheduler's pods without a node
+	//   - finished: finished pods
 	shown, placed, pending, finished map[types.NamespacedName]*corev1.Pod
-	// heard holds the changes of pods that the scheduler saw since the last call of Looks, in
-	// order.
+	// heard holds the changes of pods that the scheduler has received since the last call of Looks,
+	// in order.
 	heard []hearing
-	// written has the pods in the state that the lines of the log describe. touched has the names
-	// of pods that may have changed since then.
+	// written holds each pod in the state that the log describes.
 	written map[types.NamespacedName]*corev1.Pod
+	// touched has the names of pods that may have changed since the last line.
 	touched map[types.NamespacedName]bool
-	// changed holds the other objects that were added, changed or deleted since the last line, by
-	// resource. It has nil for a deleted object.
+	// changed holds the objects other than pods that changed since the last line, by resource and
+	// name. The value of a deleted object is nil.
 	changed map[string]map[types.NamespacedName]any
-	// named has the names, by resource, of the other objects that the log describes.
+	// named maps a resource other than pods to the names of the objects in the log.
 	named map[string]sets.Set[types.NamespacedName]
 }
 
-// hearing is one change of a pod that the scheduler's event handlers received.
+// hearing is one change of a pod that the scheduler's event handlers received. exists is false if
+// the pod was deleted.
 type hearing struct {
 	pod    *corev1.Pod
 	exists bool
 }
 
-// manyHeard is the most changes that heard may hold during one decision.
+// manyHeard is the maximum length of heard. The Recorder then applies the changes early, so that
+// heard does not grow during a long decision.
 const manyHeard = 10_000
 
-// listedNode is a node of a snapshot. The framework keeps the NodeInfo of a node and increments its
-// generation.
+// listedNode identifies a node in a snapshot. The framework changes a NodeInfo in place and
+// increments its generation, so both are compared.
 type listedNode struct {
 	info       fwk.NodeInfo
 	generation int64
 }
 
-// seenNode is a node as the last snapshot had it.
+// seenNode is the state of a node in the last snapshot.
 type seenNode struct {
 	generation int64
 	node       *corev1.Node
@@ -96,7 +102,7 @@ type seenNode struct {
 	round uint64
 }
 
-// New returns a Recorder without objects.
+// New returns an empty Recorder.
 func New(o Options) *Recorder {
 	return &Recorder{
 		process: o.Process, append: o.Append, writer: newWriter(o),
@@ -107,20 +113,21 @@ func New(o Options) *Recorder {
 	}
 }
 
-// Informer is the part of an informer that a Recorder uses. Informers of any library implement it.
+// Informer is the part of an informer that a Recorder needs. The informers of client-go and of
+// controller-runtime implement it.
 type Informer interface {
 	AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
 }
 
-// Follow makes the Recorder follow the objects of a resource other than pods. The resource must
-// have the name that inventory.NameOf returns. The function that Follow returns reports whether the
-// Recorder has all existing objects.
+// Follow subscribes the Recorder to the objects of a resource other than pods. resource is the name
+// that inventory.NameOf returns. The returned function reports whether the Recorder has received
+// all existing objects.
 func (r *Recorder) Follow(resource string, informer Informer) (cache.InformerSynced, error) {
 	return follow(informer, func(obj any, exists bool) { r.tell(resource, obj, exists) })
 }
 
-// FollowFinished makes the Recorder follow finished pods. The informer must have the pods of
-// groups.
+// FollowFinished subscribes the Recorder to finished pods of groups. The informer must have these
+// pods in full.
 func (r *Recorder) FollowFinished(informer Informer) (cache.InformerSynced, error) {
 	return follow(informer, r.tellFinished)
 }
@@ -130,7 +137,8 @@ func follow(informer Informer, tell func(obj any, exists bool)) (cache.InformerS
 		AddFunc: func(obj any) { tell(obj, true) },
 		UpdateFunc: func(before, obj any) {
 			if isAnother(before, obj) {
-				// The deletion of the earlier object with this name was missed.
+				// A new object has the name of a deleted one, and the informer has missed the
+				// deletion.
 				tell(before, false)
 			}
 			tell(obj, true)
@@ -148,7 +156,7 @@ func follow(informer Informer, tell func(obj any, exists bool)) (cache.InformerS
 	return handler.HasSynced, nil
 }
 
-// isAnother reports whether an object has another UID than the earlier object with its name.
+// isAnother reports whether two objects of the same name have different UIDs.
 func isAnother(before, now any) bool {
 	a, err := meta.Accessor(before)
 	if err != nil {
@@ -158,37 +166,38 @@ func isAnother(before, now any) bool {
 	return err == nil && a.GetUID() != b.GetUID()
 }
 
-// Begin starts the recording. Call it when the informers and the scheduler have passed on all
-// existing objects.
+// Begin starts the recording. Call it when the Recorder has received all existing objects from the
+// informers and the scheduler.
 func (r *Recorder) Begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.begun = true
 }
 
-// FollowRoots sets the kinds of the objects that define which pods belong together, such as Jobs.
-// Known and Forgotten pass on the objects. Call it before Begin.
+// FollowRoots sets the kinds of objects that define which pods belong together, such as Jobs. The
+// scheduler passes these objects to Known and Forgotten. Call FollowRoots before Begin.
 func (r *Recorder) FollowRoots(kinds []decisionlog.Root) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.writer.whole.Roots = append(make([]decisionlog.Root, 0, len(kinds)), kinds...)
 }
 
-// Known records an object that defines which pods belong together.
+// Known records the state of an object that defines which pods belong together, such as a Job.
 func (r *Recorder) Known(resource schema.GroupVersionResource, u *unstructured.Unstructured) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note(inventory.RootName(resource), types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}, u)
 }
 
-// Forgotten records that such an object was deleted, or does not affect groups any more.
+// Forgotten records that an object of Known was deleted, or no longer affects groups.
 func (r *Recorder) Forgotten(resource schema.GroupVersionResource, namespace, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note(inventory.RootName(resource), types.NamespacedName{Namespace: namespace, Name: name}, nil)
 }
 
-// tell records an object. It ignores nodes, because they come from snapshots.
+// tell records the state of an object, or its deletion. It ignores nodes, because they come from
+// snapshots.
 func (r *Recorder) tell(resource string, obj any, exists bool) {
 	m, err := meta.Accessor(obj)
 	if err != nil || resource == inventory.Nodes {
@@ -202,8 +211,8 @@ func (r *Recorder) tell(resource string, obj any, exists bool) {
 	r.note(resource, types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}, obj)
 }
 
-// note records the state of an object, or its deletion if obj is nil. It drops the deletion of an
-// object that no line has.
+// note records the state of an object, or its deletion if obj is nil. An object that was deleted
+// before any line contained it is dropped.
 func (r *Recorder) note(resource string, key types.NamespacedName, obj any) {
 	if obj == nil && !r.named[resource].Has(key) {
 		delete(r.changed[resource], key)
@@ -215,7 +224,8 @@ func (r *Recorder) note(resource string, key types.NamespacedName, obj any) {
 	r.changed[resource][key] = obj
 }
 
-// Heard records a pod as the scheduler will see it from the next snapshot on, or its deletion.
+// Heard records a change of a pod, or its deletion if exists is false. Snapshots taken after the
+// call include the change.
 func (r *Recorder) Heard(pod *corev1.Pod, exists bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,15 +234,14 @@ func (r *Recorder) Heard(pod *corev1.Pod, exists bool) {
 	}
 }
 
-// Looks marks the start of a cycle's snapshot. Changes of pods after this call are not inputs of
-// the cycle's decision.
+// Looks marks the moment when a scheduling cycle takes its snapshot. Changes of pods after this
+// call are not inputs of the cycle's decision.
 func (r *Recorder) Looks() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.takeHeard()
 }
 
-// takeHeard applies the changes in heard to pending.
 func (r *Recorder) takeHeard() {
 	for _, h := range r.heard {
 		r.put(r.pending, h.pod, h.exists && h.pod.Spec.NodeName == "")
@@ -241,7 +250,8 @@ func (r *Recorder) takeHeard() {
 	r.heard = r.heard[:0]
 }
 
-// tellFinished records a finished member of a group. The informer has only the names of other pods.
+// tellFinished records a finished member of a group. It ignores pods without a status, because the
+// informer has only the names of pods without a group.
 func (r *Recorder) tellFinished(obj any, exists bool) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		r.mu.Lock()
@@ -250,8 +260,8 @@ func (r *Recorder) tellFinished(obj any, exists bool) {
 	}
 }
 
-// put adds a pod to a map. If there is false, it removes the pod with this UID. It also marks the
-// name of the pod as touched, so that the next line contains the change.
+// put adds a pod to the map among, or removes it if there is false and the UID matches. It also
+// marks the pod as touched, so that the next line contains the change.
 func (r *Recorder) put(among map[types.NamespacedName]*corev1.Pod, pod *corev1.Pod, there bool) {
 	key := keyOf(pod)
 	switch {
@@ -263,16 +273,18 @@ func (r *Recorder) put(among map[types.NamespacedName]*corev1.Pod, pod *corev1.P
 		delete(among, key)
 	}
 	if r.written[key] == nil && r.podOf(key) == nil {
-		// No line has the pod, so no line has to report its deletion.
+		// No line contains the pod, so no line must report its deletion.
 		delete(r.touched, key)
 		return
 	}
 	r.touched[key] = true
 }
 
-// Seen writes the inputs of a decision as far as they changed, and returns the number of the line
-// that completes them. It returns 0 if no line could be queued, and before Begin. Changes that were
-// not queued are part of the next line.
+// Seen queues a line with all changes since the last line, and returns the number of the line that
+// completes the decision's inputs. If nothing has changed, that is the last line's number.
+//
+// Seen returns 0 before Begin, or if the queue of the log is full. In that case, the next line
+// contains the changes.
 func (r *Recorder) Seen(seen *Seen) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -304,7 +316,7 @@ func (r *Recorder) Seen(seen *Seen) uint64 {
 	return r.number
 }
 
-// wrote records that the change is now in the log.
+// wrote updates the Recorder's record of the log's content after a change was queued.
 func (r *Recorder) wrote(c change) {
 	if pod, ok := c.object.(*corev1.Pod); ok {
 		r.written[c.key] = pod
@@ -322,7 +334,8 @@ func (r *Recorder) wrote(c change) {
 	}
 }
 
-// show records the decision's pods that have no node.
+// show puts pods of the decision into shown if the other maps lack them or have them in another
+// state.
 func (r *Recorder) show(seen *Seen) {
 	for key := range r.shown {
 		r.touched[key] = true
@@ -334,7 +347,7 @@ func (r *Recorder) show(seen *Seen) {
 	}
 	for _, pod := range seen.Pods {
 		if r.podOf(keyOf(pod)) != pod {
-			// The snapshot may still show the pod on a node that it is about to lose.
+			// The snapshot may still have the pod on a node that the scheduler has just released.
 			show(pod)
 		}
 	}
@@ -363,7 +376,7 @@ func (r *Recorder) look(infos []fwk.NodeInfo) {
 	}
 }
 
-// lookAtAll compares snapshots whose nodes, or the order of the nodes, differ.
+// lookAtAll compares a snapshot with the last one if their lists of nodes differ.
 func (r *Recorder) lookAtAll(infos []fwk.NodeInfo) {
 	r.listed = make([]listedNode, len(infos))
 	for i, info := range infos {
@@ -391,7 +404,7 @@ func (r *Recorder) lookAtAll(infos []fwk.NodeInfo) {
 	}
 }
 
-// lookAt records a node that has changed.
+// lookAt records the state of a node that has changed, and of the pods on it.
 func (r *Recorder) lookAt(info fwk.NodeInfo, known *seenNode) {
 	r.leave(known.pods)
 	if known.node != info.Node() {
@@ -407,7 +420,7 @@ func (r *Recorder) lookAt(info fwk.NodeInfo, known *seenNode) {
 	}
 }
 
-// leave removes pods from placed, unless they were seen on another node since.
+// leave removes pods from placed, except pods that another node has now.
 func (r *Recorder) leave(pods []*corev1.Pod) {
 	for _, pod := range pods {
 		if r.placed[keyOf(pod)] == pod {
@@ -416,7 +429,7 @@ func (r *Recorder) leave(pods []*corev1.Pod) {
 	}
 }
 
-// podOf returns a pod as decisions see it, or nil if there is none.
+// podOf returns the pod in the state that decisions see, or nil if it does not exist.
 func (r *Recorder) podOf(key types.NamespacedName) *corev1.Pod {
 	for _, among := range []map[types.NamespacedName]*corev1.Pod{r.shown, r.placed, r.pending, r.finished} {
 		if pod := among[key]; pod != nil {

@@ -26,18 +26,19 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// bench is a Recorder with its informer and the lines that it wrote.
+// bench is a Recorder with a fake informer and the lines that the Recorder wrote. full simulates a
+// full queue.
 type bench struct {
 	*testing.T
 	recorder *inputs.Recorder
 	others   heard
 	full     bool
 	lines    []decisionlog.Inputs
-	// broken makes the next line fail.
+	// broken makes the write of the next line fail.
 	broken bool
 }
 
-// heard is an informer whose events a test sends.
+// heard is a fake informer. A test calls its handler to send events.
 type heard struct{ handler cache.ResourceEventHandler }
 
 // AddEventHandler implements inputs.Informer.
@@ -62,7 +63,7 @@ func newBench(t *testing.T, whole decisionlog.Whole) *bench {
 	return b
 }
 
-// append writes a line at once.
+// append encodes a line at once, unless full or broken is set.
 func (b *bench) append(line decisionlog.Line) bool {
 	if b.full {
 		return false
@@ -93,7 +94,7 @@ func podNamed(name, node string) *corev1.Pod {
 	}
 }
 
-// nodeWith returns a node of a snapshot with pods, at a generation.
+// nodeWith returns the NodeInfo of a node with pods, at a generation.
 func nodeWith(name string, generation int64, pods ...*corev1.Pod) fwk.NodeInfo {
 	info := framework.NewNodeInfo(pods...)
 	info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -101,19 +102,20 @@ func nodeWith(name string, generation int64, pods ...*corev1.Pod) fwk.NodeInfo {
 	return info
 }
 
-// hear passes a pod to the Recorder before the next snapshot.
+// hear passes a change of a pod to the Recorder, in time for the next snapshot.
 func (b *bench) hear(pod *corev1.Pod, exists bool) {
 	b.recorder.Heard(pod, exists)
 	b.recorder.Looks()
 }
 
-// seen passes the inputs of a decision to the Recorder.
+// seen passes the inputs of a decision to the Recorder and returns the number of the line.
 func (b *bench) seen(what inputs.Seen) uint64 {
 	what.Now = time.Unix(1, 0)
 	return b.recorder.Seen(&what)
 }
 
-// inWords returns a line as text: its objects, deletions and reservations.
+// inWords returns a line as text: its number, the number of the previous line, and its objects,
+// deletions and reservations.
 func inWords(in *decisionlog.Inputs) string {
 	var out []string
 	for resource, list := range in.Objects {
@@ -154,14 +156,15 @@ func (b *bench) want(want ...string) {
 	b.lines = nil
 }
 
-// TestWhatDecisionsSaw checks that pods on nodes come from the decision's snapshot and other
+// TestWhatDecisionsSaw checks that pods on nodes come from the decision's snapshot, and other
 // objects from informers.
 func TestWhatDecisionsSaw(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, decisionlog.Whole{})
 	waits, runs := podNamed("waits", ""), podNamed("runs", "a")
 	b.hear(waits, true)
-	// The informer has this pod with a node. The snapshot wins, and it has the pod already.
+	// The informer and the snapshot both have this pod with a node. The line must contain it once,
+	// from the snapshot.
 	b.hear(runs, true)
 	if n := b.seen(inputs.Seen{Nodes: []fwk.NodeInfo{nodeWith("a", 1, runs), nodeWith("b", 1)}}); n != 1 {
 		t.Errorf("The first line is %d", n)
@@ -173,15 +176,15 @@ func TestWhatDecisionsSaw(t *testing.T) {
 		t.Errorf("Without a change, the line is %d, want the first", n)
 	}
 	b.want()
-	// 2. The scheduler assumes a node for the pod and later drops it. The informer has seen
-	// neither.
+	// 2. The scheduler assumes a node for the pod and later drops the node. The informer has seen
+	// neither change.
 	assumed := podNamed("waits", "b")
 	b.seen(inputs.Seen{Nodes: []fwk.NodeInfo{same[0], nodeWith("b", 2, assumed)}})
 	b.want("2<1 nodes/b pods/waits@b")
 	b.seen(inputs.Seen{Nodes: []fwk.NodeInfo{same[0], nodeWith("b", 3)}})
 	b.want("3<2 nodes/b pods/waits")
-	// 3. A decision is for a pod that no informer has yet, and reserves room for it. The informer
-	// gets the pod later.
+	// 3. A decision is about a pod that no informer has yet, and reserves room for it. Later, the
+	// informer gets the pod.
 	late := podNamed("late", "")
 	b.seen(inputs.Seen{Nodes: same, Pods: []*corev1.Pod{late}})
 	b.want("4<3 nodes/b pods/late")
@@ -192,7 +195,7 @@ func TestWhatDecisionsSaw(t *testing.T) {
 	b.hear(late, true)
 	b.seen(inputs.Seen{Nodes: same})
 	b.want("7<6 pods/late")
-	// 4. A node changes in place.
+	// 4. The framework changes a node in place.
 	if info, ok := same[0].(*framework.NodeInfo); ok {
 		info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"new": ""}}})
 		info.Generation++
@@ -206,7 +209,8 @@ func TestWhatDecisionsSaw(t *testing.T) {
 	b.want("9<8 -nodes/a -pods/late -pods/runs namespaces/ns")
 }
 
-// TestWhatIsHeardMeanwhile checks that changes during a decision are not among its inputs.
+// TestWhatIsHeardMeanwhile checks that the inputs of a decision do not include changes that arrive
+// while it is made.
 func TestWhatIsHeardMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, decisionlog.Whole{})
@@ -219,7 +223,7 @@ func TestWhatIsHeardMeanwhile(t *testing.T) {
 	b.recorder.Looks()
 	b.seen(inputs.Seen{Nodes: nodes})
 	b.want("2<1 pods/meanwhile")
-	// A new pod has the name of a deleted pod, and the deletion is reported late.
+	// A pod is created with the name of a deleted pod. The deletion arrives after the creation.
 	another := podNamed("before", "")
 	another.UID = "another"
 	b.hear(another, true)
@@ -228,8 +232,8 @@ func TestWhatIsHeardMeanwhile(t *testing.T) {
 	b.want("3<2 pods/before")
 }
 
-// TestPreemptorInTheSnapshot checks a preemptor's pod that has a node in the snapshot and none in
-// the decision.
+// TestPreemptorInTheSnapshot checks a pod of the preemptor that has a node in the snapshot but not
+// in the decision.
 func TestPreemptorInTheSnapshot(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, decisionlog.Whole{})
@@ -242,8 +246,8 @@ func TestPreemptorInTheSnapshot(t *testing.T) {
 	b.want("2<1 pods/one@a")
 }
 
-// TestFinishedWhoseNameIsAnothers checks a relist that reports a new pod as an update of the
-// earlier pod with its name.
+// TestFinishedWhoseNameIsAnothers checks a relist that reports a deletion and a creation as an
+// update, because both pods have one name.
 func TestFinishedWhoseNameIsAnothers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, decisionlog.Whole{})
@@ -263,8 +267,8 @@ func TestFinishedWhoseNameIsAnothers(t *testing.T) {
 	b.want("2<1 -pods/one")
 }
 
-// TestNothingIsLost checks that changes that were not queued are part of the next line. After a
-// line that was not written, the next one has the whole cluster, as at the start of a file.
+// TestNothingIsLost checks that the next line contains the changes that could not be queued. After
+// a line that could not be written, the next line contains the whole cluster.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, decisionlog.Whole{Version: "v"})
@@ -300,8 +304,8 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// TestEachFileHasTheWholeClusterOnce checks that each file has the whole cluster once, at its
-// start.
+// TestEachFileHasTheWholeClusterOnce checks that each file contains the whole cluster exactly once,
+// at its start.
 func TestEachFileHasTheWholeClusterOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
@@ -334,8 +338,9 @@ func TestEachFileHasTheWholeClusterOnce(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftOut checks that lines lack the commands of containers. They also lack nominated
-// nodes, because they list the reservations. Redacted lines lack images and annotations as well.
+// TestWhatIsLeftOut checks which fields lines lack: the commands of containers, and nominated
+// nodes, because lines contain the reservations. Redacted lines also lack images and most
+// annotations.
 func TestWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -365,8 +370,8 @@ func TestWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestRoots checks that the objects that define which pods belong together are written. The first
-// line names their kinds, even if there are none.
+// TestRoots checks that lines contain the objects that define which pods belong together. The first
+// line names the kinds of these objects, even if there are none.
 func TestRoots(t *testing.T) {
 	t.Parallel()
 	b := &bench{T: t}
@@ -393,7 +398,7 @@ func TestRoots(t *testing.T) {
 }
 
 // BenchmarkSeen measures the recording of one decision in a cluster of 1,200 nodes and 8,400 pods.
-// One node has changed since the last decision.
+// One node has changed since the previous decision.
 func BenchmarkSeen(b *testing.B) {
 	r := inputs.New(inputs.Options{Process: "p", Append: func(decisionlog.Line) bool { return true }})
 	r.Begin()

@@ -8,22 +8,23 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Seen holds the inputs of a decision that only the scheduler has. All other inputs are objects of
-// the API.
+// Seen holds the inputs of a decision that only the scheduler has. The Recorder gets all other
+// inputs from informers.
 type Seen struct {
-	// Now is the time that the decision used.
+	// Now is the current time for the decision.
 	Now time.Time
-	// Nodes holds the nodes of the cycle's snapshot. Pods holds the pending pods of the decision.
-	// They must not be changed.
+	// Nodes holds the nodes of the scheduling cycle's snapshot. It must not be changed.
 	Nodes []fwk.NodeInfo
-	Pods  []*corev1.Pod
-	// Promised holds all reservations. Leaving holds, in order, the pods that the scheduler is
-	// evicting and whose status does not show that yet.
+	// Pods holds the pending pods that the decision is about. They must not be changed.
+	Pods []*corev1.Pod
+	// Promised holds all reservations.
 	Promised []ReservedRoom
-	Leaving  []types.UID
+	// Leaving holds the UIDs of pods that the scheduler is evicting and whose status does not show
+	// that yet, in a fixed order.
+	Leaving []types.UID
 }
 
-// ReservedRoom is the node of a pod's reservation.
+// ReservedRoom is the reservation of room for a pod on a node.
 type ReservedRoom struct {
 	Pod  *corev1.Pod
 	Node string

@@ -16,14 +16,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// change is an object that was added or changed. If object is nil, it was deleted.
+// change is an object that was added or changed. A nil object means that it was deleted.
 type change struct {
 	resource string
 	key      types.NamespacedName
 	object   any
 }
 
-// delta holds the changes since the previous line. The log encodes it as a line later.
+// delta holds the changes since the previous line. The log encodes it when it writes the line.
 type delta struct {
 	writer  *writer
 	head    decisionlog.Inputs
@@ -32,7 +32,8 @@ type delta struct {
 
 var _ decisionlog.Line = (*delta)(nil)
 
-// collect adds the changes. The caller holds the Recorder's lock.
+// collect adds all changes since the last line to the delta. The caller must hold the Recorder's
+// lock.
 func (d *delta) collect(r *Recorder) {
 	for key := range r.touched {
 		pod := r.podOf(key)
@@ -61,21 +62,21 @@ func (d *delta) Written() { d.writer.writing = false }
 // Unwritten implements decisionlog.Line.
 func (d *delta) Unwritten(err error) { d.writer.unwritten(err) }
 
-// writer has the state of the cluster that the lines describe. Only the goroutine that writes the
-// log uses it.
+// writer encodes lines. It keeps the state of the cluster that the lines describe. Only the
+// goroutine of the log uses it.
 type writer struct {
 	whole       decisionlog.Whole
 	annotations []string
 	unwritable  func(error)
-	// objects holds the existing objects by resource.
+	// objects holds all existing objects by resource and name.
 	objects map[string]map[types.NamespacedName]any
-	// last is the last line without its objects.
+	// last is the last written line, without its objects.
 	last decisionlog.Inputs
-	// lost is true at the start and after a failed write. The next line must then contain the whole
+	// lost is true at the start and after a failed write. The next line then contains the whole
 	// cluster.
 	lost bool
-	// writing is true while a line with the whole cluster is written. A new file that starts with
-	// this line needs no head.
+	// writing is true while a line with the whole cluster is being written. If the log starts a new
+	// file for that line, the file needs no other line with the whole cluster.
 	writing bool
 }
 
@@ -87,7 +88,8 @@ func newWriter(o Options) *writer {
 	return w
 }
 
-// write writes the changes of a line. If the previous line is missing, it writes the whole cluster.
+// write encodes the changes of a delta as a line. If lost is true, it encodes the whole cluster
+// instead.
 func (w *writer) write(to io.Writer, d *delta) error {
 	for _, c := range d.changes {
 		if w.objects[c.resource] == nil {
@@ -106,7 +108,7 @@ func (w *writer) write(to io.Writer, d *delta) error {
 	}
 	line := d.head
 	line.Schema = decisionlog.InputsSchema
-	// Copy the changes before sorting, because the Recorder may still read them.
+	// Sort a copy, because the Recorder may still read d.changes.
 	changes := slices.SortedFunc(slices.Values(d.changes), func(a, b change) int {
 		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.key.String(), b.key.String()))
 	})
@@ -125,8 +127,8 @@ func (w *writer) write(to io.Writer, d *delta) error {
 	return decisionlog.EncodeInputs(to, &line)
 }
 
-// Whole writes a line with the whole cluster in the state of the last line. It writes nothing
-// before the first line.
+// Whole writes a line with the whole cluster in the state of the last line. It writes nothing if
+// there is no line yet.
 func (w *writer) Whole(to io.Writer) error {
 	if w.last.Number == 0 {
 		return nil
@@ -158,7 +160,7 @@ func (w *writer) put(line *decisionlog.Inputs, resource string, object any) erro
 	return nil
 }
 
-// encode returns the JSON of an object, without fields that no decision depends on.
+// encode returns the JSON of an object, without the fields that no decision depends on.
 func (w *writer) encode(resource string, object any) (json.RawMessage, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -169,7 +171,7 @@ func (w *writer) encode(resource string, object any) (json.RawMessage, error) {
 		u.SetGroupVersionKind(kind)
 	}
 	if resource == inventory.Pods {
-		// Leave out the nomination, because the lines contain the scheduler's reservations.
+		// Drop the nominated node, because lines contain the scheduler's reservations.
 		unstructured.RemoveNestedField(fields, "status", "nominatedNodeName")
 	}
 	redaction := inventory.Full
@@ -183,14 +185,13 @@ func (w *writer) encode(resource string, object any) (json.RawMessage, error) {
 	return out.Raw, nil
 }
 
-// unwritten makes the next line contain the whole cluster.
 func (w *writer) unwritten(err error) {
 	w.lost, w.writing = true, false
 	w.unwritable(err)
 }
 
-// Head writes the start of a new file of the log: the whole cluster. Only the goroutine that writes
-// the log may call it.
+// Head writes the first line of a new log file, which contains the whole cluster. Only the
+// goroutine of the log may call it.
 func (r *Recorder) Head(to io.Writer) error {
 	if r.writer.writing {
 		return nil
