@@ -25,9 +25,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// Complete returns an inventory with the PodGroups of derived groups as the scheduler will have
-// them. It adds missing PodGroups, and updates PodGroups that do not follow their object yet. It
-// returns the groups as well.
+// Complete returns the inventory with the PodGroups that the scheduler will derive for the
+// inventory's pods. It adds missing PodGroups, and updates PodGroups that lack the latest change of
+// their owner, such as a Job. It also returns the derived groups. Without derived groups, it
+// returns the inventory unchanged.
 func Complete(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (*inventory.Inventory, *Groups, error) {
 	groups, err := New(objects, cfg)
 	if err != nil || !groups.Used() {
@@ -48,7 +49,8 @@ func Complete(ctx context.Context, objects *inventory.Inventory, cfg *config.Kub
 	}
 	changes := make([]inventory.Change, 0, len(written))
 	for _, pg := range written {
-		// An unresolved field is no error here: the scheduler reports it on the group.
+		// A field that cannot be filled is no error here: the scheduler reports it in the
+		// PodGroup's status.
 		if _, err := filler.Fill(ctx, pg); err != nil {
 			return nil, nil, fmt.Errorf("PodGroup %s/%s: %w", pg.Namespace, pg.Name, err)
 		}
@@ -63,7 +65,8 @@ func (g *Groups) membersIn(objects *inventory.Inventory) ([]*corev1.Pod, error) 
 	var out []*corev1.Pod
 	all := objects.Objects(inventory.Pods)
 	for i := range all {
-		// Most pods have no anchor, and decoding a whole pod takes time.
+		// Decode only the fields that AnchorsOf needs. Most pods have no anchors, and decoding
+		// whole pods takes long.
 		var of struct {
 			Metadata metav1.ObjectMeta `json:"metadata"`
 			Spec     struct {
@@ -85,16 +88,16 @@ func (g *Groups) membersIn(objects *inventory.Inventory) ([]*corev1.Pod, error) 
 	return out, nil
 }
 
-// Unwritten is a group of pods that wait because the scheduler cannot write a PodGroup for it.
+// Unwritten is a derived group whose PodGroup the scheduler cannot write. Its pods wait.
 type Unwritten struct {
 	Key types.NamespacedName
-	// Object is the group's owner, by kind and name, and Why is the error.
+	// Object is the kind and the name of the group's owner. Why is the text of the error.
 	Object, Why string
 }
 
-// PodGroups returns the PodGroups that the scheduler will write or change for pods, sorted by name.
-// It does not fill in the fields that users leave to the scheduler. It also returns the groups
-// without a PodGroup because of an error.
+// PodGroups returns the PodGroups that the scheduler will create or change for the pods, sorted by
+// namespace and name. It leaves the fields empty that users leave to the scheduler; a Filler fills
+// them. PodGroups also returns the groups whose PodGroup the scheduler cannot write.
 func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]*v1alpha1.PodGroup, []Unwritten, error) {
 	byGroup := make(map[types.NamespacedName][]*corev1.Pod)
 	for _, pod := range pods {
@@ -132,13 +135,13 @@ func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]
 	return out, lacking, nil
 }
 
-// unwrittenError is the error of a group whose PodGroup cannot be written.
 type unwrittenError Unwritten
 
 // Error returns the owner and the reason.
 func (e *unwrittenError) Error() string { return e.Object + ": " + e.Why }
 
-// podGroup returns the PodGroup to write for a group; nil if there is nothing to write.
+// podGroup returns the PodGroup that the scheduler will write for a group. It returns nil if the
+// scheduler writes nothing.
 func (g *Groups) podGroup(objects *inventory.Inventory, classes schedulinglisters.PriorityClassLister, key types.NamespacedName, pods []*corev1.Pod) (*v1alpha1.PodGroup, error) {
 	group, ok := g.Group(key)
 	if !ok {
@@ -152,7 +155,7 @@ func (g *Groups) podGroup(objects *inventory.Inventory, classes schedulinglister
 		}
 		pg, err := controller.NewDerivedPodGroup(key, group, &members, g.queueNamedBy, classes)
 		if err != nil {
-			// The scheduler cannot write this PodGroup either, so the pods wait.
+			// The scheduler gets this error too, and the pods wait.
 			return nil, &unwrittenError{Key: key, Object: group.Owner.Kind + " " + group.Owner.Name, Why: err.Error()}
 		}
 		pg.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"}
@@ -169,8 +172,8 @@ func (g *Groups) podGroup(objects *inventory.Inventory, classes schedulinglister
 	return pg, nil
 }
 
-// NewFiller returns a Filler that completes the fields that users leave to Reprieve, from the
-// objects of an inventory. It reads PriorityClasses once, now, and Workloads at each use.
+// NewFiller returns a Filler that completes PodGroups with the objects of an inventory. NewFiller
+// reads the PriorityClasses once. The Filler reads Workloads whenever it needs one.
 func NewFiller(objects func() *inventory.Inventory) (*controller.Filler, error) {
 	classes, err := classesIn(objects())
 	if err != nil {
@@ -179,7 +182,6 @@ func NewFiller(objects func() *inventory.Inventory) (*controller.Filler, error) 
 	return controller.NewFiller(templates{objects}, classes), nil
 }
 
-// classesIn returns a lister of the PriorityClasses of an inventory.
 func classesIn(objects *inventory.Inventory) (schedulinglisters.PriorityClassLister, error) {
 	classes, err := inventory.Decode[*schedulingv1.PriorityClass](objects, inventory.PriorityClasses)
 	if err != nil {
@@ -194,10 +196,10 @@ func classesIn(objects *inventory.Inventory) (schedulinglisters.PriorityClassLis
 	return schedulinglisters.NewPriorityClassLister(indexer), nil
 }
 
-// templates is the Reader that a Filler gets Workloads from.
+// templates implements client.Reader for the Workloads of an inventory.
 type templates struct{ in func() *inventory.Inventory }
 
-// Get reads a Workload.
+// Get reads a Workload from the inventory.
 func (t templates) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	found, ok := t.in().Find(inventory.Workloads, key.Namespace, key.Name)
 	if !ok {
@@ -206,7 +208,7 @@ func (t templates) Get(_ context.Context, key client.ObjectKey, into client.Obje
 	return found.Into(into)
 }
 
-// List is part of client.Reader. It returns an error.
+// List always returns an error, because a Filler reads only single Workloads.
 func (templates) List(context.Context, client.ObjectList, ...client.ListOption) error {
 	return fmt.Errorf("only single Workloads are read")
 }

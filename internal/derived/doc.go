@@ -1,7 +1,7 @@
-// Package derived finds the groups that a scheduler derives for the pods of an inventory, and
-// completes their PodGroups. It applies internal/grouping to stored objects: rules, users' choices
-// and the writing of PodGroups are the code that the scheduler runs.
+// Package derived finds the groups that a scheduler would derive for the pods of an inventory, and
+// completes the PodGroups of the inventory with them. It runs internal/grouping, the scheduler's
+// own code, on stored objects.
 //
-// The objects count as they are, as for a scheduler that has just started. Pods whose objects are
-// of a kind that the inventory lacks are gated, and the verdict gives the reason.
+// The package treats the objects as a scheduler that has just started. Pods are gated if their
+// owner is of a kind that the inventory lacks. The verdict then has the reason.
 package derived

@@ -16,20 +16,20 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// Groups tells which pods of an inventory belong together, under a scheduler's configuration. It is
-// safe for concurrent use.
+// Groups determines which pods of an inventory belong together, according to a scheduler's
+// configuration. It is safe for concurrent use.
 type Groups struct {
 	*grouping.Resolver
 	queueLabels map[string]string
 	unwritten   []Unwritten
 }
 
-// Unwritten returns the groups that the scheduler cannot write a PodGroup for, sorted by name. Only
-// [Complete] sets them.
+// Unwritten returns the groups whose PodGroup the scheduler cannot write, sorted by namespace and
+// name. It is empty for Groups that [Complete] did not return.
 func (g *Groups) Unwritten() []Unwritten { return g.unwritten }
 
-// New returns the Groups of an inventory. An inventory from an older snapshot has no roots, and
-// then no groups are derived.
+// New returns the Groups of an inventory. An inventory from an older snapshot file has no root
+// objects, such as Jobs, so its Groups derive nothing.
 func New(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (*Groups, error) {
 	roots, asked := objects.Roots()
 	settings, err := grouping.SettingsOf(cfg.Profiles, configv1alpha1.PluginName)
@@ -75,7 +75,8 @@ func New(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (
 	return out, nil
 }
 
-// Roots returns the kinds of objects that an inventory needs for the groups of a configuration.
+// Roots returns the kinds of root objects, such as Jobs, that an inventory needs for the groups of
+// a configuration.
 func Roots(cfg *config.KubeSchedulerConfiguration) ([]inventory.Root, error) {
 	settings, err := grouping.SettingsOf(cfg.Profiles, configv1alpha1.PluginName)
 	if err != nil {
@@ -110,8 +111,8 @@ func setNamespaces(resolver *grouping.Resolver, objects *inventory.Inventory) er
 	return nil
 }
 
-// queueLabels maps the scheduler name of each profile to the label that has the queue of the
-// profile's pods. Profiles with invalid arguments are left out.
+// queueLabels maps the scheduler name of each profile to the pod label that names the queue of the
+// profile's pods. It omits profiles with invalid arguments.
 func queueLabels(cfg *config.KubeSchedulerConfiguration) map[string]string {
 	out := make(map[string]string)
 	for i := range cfg.Profiles {
@@ -127,7 +128,7 @@ func queueLabels(cfg *config.KubeSchedulerConfiguration) map[string]string {
 	return out
 }
 
-// queueNamedBy returns the queue that a pod itself names.
+// queueNamedBy returns the queue that the pod's own labels name.
 func (g *Groups) queueNamedBy(pod *corev1.Pod) string {
 	label, ok := g.queueLabels[pod.Spec.SchedulerName]
 	if !ok {
@@ -136,12 +137,12 @@ func (g *Groups) queueNamedBy(pod *corev1.Pod) string {
 	return queue.NamedBy(pod, label, g)
 }
 
-// unplaced is the Pods of a Resolver that gets all objects before the first query about a pod.
-// Nothing changes afterwards, so no pod needs an update.
+// unplaced is the Pods of a Resolver that has all objects before the first query. No object changes
+// later, so no pod must be looked at again.
 type unplaced struct{}
 
-// Anchored is part of grouping.Pods.
+// Anchored implements grouping.Pods.
 func (unplaced) Anchored(string) []*corev1.Pod { return nil }
 
-// MembershipChanged is part of grouping.Pods.
+// MembershipChanged implements grouping.Pods.
 func (unplaced) MembershipChanged(*corev1.Pod, types.NamespacedName, bool) {}

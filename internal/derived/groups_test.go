@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// configuration returns the scheduler's default configuration. It derives groups for Jobs, JobSets
-// and LeaderWorkerSets.
+// configuration returns the scheduler's default configuration, which derives groups for Jobs,
+// JobSets and LeaderWorkerSets.
 func configuration(t *testing.T) *config.KubeSchedulerConfiguration {
 	t.Helper()
 	cfg, err := schedulerapp.LoadConfig(t.Context(), "")
@@ -30,7 +30,7 @@ func configuration(t *testing.T) *config.KubeSchedulerConfiguration {
 	return cfg
 }
 
-// pods returns pods of Job train, in the given phase.
+// pods returns pods of the Job train in the given phase.
 func pods(count int, phase corev1.PodPhase) []inventory.Change {
 	out := make([]inventory.Change, count)
 	for i := range out {
@@ -46,8 +46,8 @@ func pods(count int, phase corev1.PodPhase) []inventory.Change {
 	return out
 }
 
-// world returns an inventory with Job train, whose spec and status are given in YAML, and further
-// objects. If roots is nil, the inventory has none.
+// world returns an inventory with the Job train and the objects in more. text is the YAML of the
+// Job's spec and status. If roots is nil, the inventory has no root kinds, like an older snapshot.
 func world(t *testing.T, text string, roots []inventory.Root, more ...inventory.Change) *inventory.Inventory {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte("apiVersion: batch/v1\nkind: Job\nmetadata: {namespace: ns, name: train, uid: job, annotations: {reprieve.dev/gang: 'true'}}\n" + text))
@@ -70,7 +70,7 @@ func world(t *testing.T, text string, roots []inventory.Root, more ...inventory.
 	return in.WithRoots(roots)
 }
 
-// asking returns the inventory with a Job that asks for a PriorityClass.
+// asking returns the inventory after the Job train requests a PriorityClass.
 func asking(t *testing.T, in *inventory.Inventory, class string) *inventory.Inventory {
 	t.Helper()
 	found, ok := in.Find("jobs.batch", "ns", "train")
@@ -89,8 +89,8 @@ func asking(t *testing.T, in *inventory.Inventory, class string) *inventory.Inve
 	return out
 }
 
-// TestComplete checks that Complete adds the PodGroups that the scheduler will write, and updates
-// existing PodGroups to the needs of their objects.
+// TestComplete checks that Complete adds the PodGroups that the scheduler will create, and updates
+// existing PodGroups when their Job has changed.
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	all, err := derived.Roots(configuration(t))
@@ -98,7 +98,8 @@ func TestComplete(t *testing.T) {
 		t.Fatalf("there are %d kinds, error %v", len(all), err)
 	}
 	const four = "spec: {parallelism: 4}"
-	// written returns the PodGroup as the scheduler has written it, after changed has edited it.
+	// written returns the PodGroup that the scheduler writes for a gang of four. The function
+	// changed edits it.
 	written := func(t *testing.T, changed func(*v1alpha1.PodGroup)) inventory.Change {
 		t.Helper()
 		in, _, err := derived.Complete(t.Context(), world(t, four, all, pods(1, corev1.PodPending)...), configuration(t))
@@ -161,7 +162,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestHeld checks that a pod whose object is not in the inventory is gated, with the reason.
+// TestHeld checks that a pod is gated if its owner is not in the inventory, and that the verdict
+// has the reason.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	all, err := derived.Roots(configuration(t))
@@ -198,8 +200,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestUnwritten checks that a gang whose Job asks for a missing class has no PodGroup, and that the
-// reason is reported.
+// TestUnwritten checks that a gang gets no PodGroup if its Job requests a missing PriorityClass,
+// and that Unwritten has the reason.
 func TestUnwritten(t *testing.T) {
 	t.Parallel()
 	all, err := derived.Roots(configuration(t))

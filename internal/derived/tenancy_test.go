@@ -16,7 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// understanding returns the default configuration with the labels of other schedulers enabled.
+// understanding returns the default configuration, extended by the labels of the schedulers kai and
+// koordinator.
 func understanding(t *testing.T) *config.KubeSchedulerConfiguration {
 	t.Helper()
 	cfg := configuration(t)
@@ -28,8 +29,8 @@ func understanding(t *testing.T) *config.KubeSchedulerConfiguration {
 	return cfg
 }
 
-// TestCompleteTenancy checks that a completed PodGroup has the class and the queue that the
-// scheduler gives it, and no higher class than its pods.
+// TestCompleteTenancy checks the PriorityClass and the queue of a completed PodGroup. The class
+// must not be higher than the class of the group's pods.
 func TestCompleteTenancy(t *testing.T) {
 	t.Parallel()
 	classes := []inventory.Change{
@@ -43,10 +44,10 @@ func TestCompleteTenancy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		// asks is the class that the Job asks for, and write changes its pods.
+		// asks is the PriorityClass that the Job requests. write edits its pods.
 		asks  string
 		write func(*corev1.Pod)
-		// want checks the PodGroup; nil if there is none.
+		// want checks the PodGroup. A nil want means that there must be no PodGroup.
 		want func(*v1alpha1.PodGroup) bool
 	}{
 		"no more than the pods have": {asks: "high", want: func(pg *v1alpha1.PodGroup) bool {
@@ -101,7 +102,8 @@ func TestCompleteTenancy(t *testing.T) {
 	}
 }
 
-// TestQueueOfWithoutRoots checks that pods name their queues even if the inventory has no roots.
+// TestQueueOfWithoutRoots checks that pods can name their queue even if the inventory has no root
+// kinds.
 func TestQueueOfWithoutRoots(t *testing.T) {
 	t.Parallel()
 	groups, err := derived.New(world(t, "spec: {}", nil), understanding(t))

@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// Trees returns the groups of an inventory with the trees that their parents define, and the keys
-// of all groups. The inventory must be complete; see [Complete].
+// Trees returns the groups of an inventory with the trees that their parent fields define. It also
+// returns the keys of all groups. The inventory must have its derived PodGroups; see [Complete].
 func Trees(objects *inventory.Inventory) (*gang.Trees, []types.NamespacedName, error) {
 	own, theirs, keys, err := groupsOf(objects)
 	if err != nil {
@@ -26,7 +26,8 @@ func Trees(objects *inventory.Inventory) (*gang.Trees, []types.NamespacedName, e
 	return trees, keys, nil
 }
 
-// groupsOf reads the PodGroups of both APIs and the CompositePodGroups. It returns the keys of all.
+// groupsOf returns the PodGroups and CompositePodGroups of reprieve.dev (own), the PodGroups of
+// scheduling.k8s.io (theirs), and the keys of all of them.
 func groupsOf(objects *inventory.Inventory) (own, theirs *gang.Store, keys []types.NamespacedName, err error) {
 	own, theirs = &gang.Store{}, &gang.Store{}
 	ours, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)

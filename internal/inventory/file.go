@@ -14,8 +14,8 @@ import (
 const (
 	// FileVersion is the version of the snapshot file format.
 	FileVersion = "snapshot.reprieve.dev/v2"
-	// OlderVersion is an earlier version that [Read] also accepts. It lacks the root objects, which
-	// tell which pods belong together.
+	// OlderVersion is an earlier version that [Read] also accepts. Its files have no root objects;
+	// see [Root].
 	OlderVersion = "snapshot.reprieve.dev/v1"
 	// FileKind is the kind of snapshot files.
 	FileKind = "ClusterSnapshot"
@@ -27,7 +27,7 @@ type FileError struct{ reason string }
 // Error describes the fault in the file and the remedy.
 func (e *FileError) Error() string { return e.reason }
 
-// header is the part of a file before the objects.
+// header is the first line of a snapshot file. It has all fields except the objects.
 type header struct {
 	APIVersion    string    `json:"apiVersion"`
 	Kind          string    `json:"kind"`
@@ -35,20 +35,19 @@ type header struct {
 	Redacted      bool      `json:"redacted,omitempty"`
 	Native        string    `json:"nativeVersion,omitempty"`
 	Configuration string    `json:"configuration,omitempty"`
-	// Roots are the kinds of objects that tell which pods belong together.
+	// Roots lists the kinds of root objects in the file.
 	Roots []Root `json:"roots,omitempty"`
-	// Counts are the numbers of objects by resource. [Read] uses them to detect an incomplete file.
+	// Counts maps a resource to its number of objects. [Read] uses it to detect an incomplete file.
 	Counts map[string]int `json:"counts"`
 }
 
-// file is a whole snapshot file.
 type file struct {
 	header
 	Objects map[string][]json.RawMessage `json:"objects"`
 }
 
-// Write writes an Inventory as a snapshot file: one line for the header, and one for each object.
-// The same Inventory always produces the same bytes.
+// Write writes an Inventory as a snapshot file: one line for the header, and one line for each
+// object. The same Inventory always produces the same bytes.
 func Write(to io.Writer, in *Inventory) error {
 	head := header{
 		APIVersion: FileVersion, Kind: FileKind, Taken: in.Taken.UTC(), Redacted: in.Redacted, Native: in.native,
@@ -61,14 +60,14 @@ func Write(to io.Writer, in *Inventory) error {
 	}
 	out := bufio.NewWriter(to)
 	if in.roots == nil {
-		// Without roots, the file has no more information than the older version.
+		// Without roots, the older version can express everything, and older releases can read it.
 		head.APIVersion = OlderVersion
 	}
 	first, err := json.Marshal(head)
 	if err != nil {
 		return fmt.Errorf("encode the head of the snapshot: %w", err)
 	}
-	// The objects become the last field of the same JSON object.
+	// Omit the closing brace, because the objects follow as the last field.
 	fmt.Fprintf(out, "%s,\n\"objects\":{", first[:len(first)-1])
 	for i, resource := range slices.Sorted(maps.Keys(head.Counts)) {
 		if i > 0 {
@@ -90,7 +89,7 @@ func Write(to io.Writer, in *Inventory) error {
 	return nil
 }
 
-// Read reads a snapshot file. It returns a [*FileError] for a file that is cut off, has another
+// Read reads a snapshot file. It returns a [*FileError] if the file is incomplete, has an unknown
 // version, or is not a snapshot.
 func Read(from io.Reader) (*Inventory, error) {
 	decoder := json.NewDecoder(bufio.NewReader(from))

@@ -44,7 +44,7 @@ func written(t *testing.T, in *inventory.Inventory) string {
 	return out.String()
 }
 
-// TestFileKeepsAll checks that a file that is read and written again is identical to the byte.
+// TestFileKeepsAll checks that a snapshot file that is read and written again has the same bytes.
 func TestFileKeepsAll(t *testing.T) {
 	t.Parallel()
 	first := written(t, example(t))
@@ -60,8 +60,8 @@ func TestFileKeepsAll(t *testing.T) {
 	}
 }
 
-// TestVersions checks that an Inventory with roots is written in the new version, and one without
-// roots in the older version. Both can be read.
+// TestVersions checks that an Inventory with roots is written in FileVersion, and an Inventory
+// without roots in OlderVersion. Read must accept both files.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	for version, in := range map[string]*inventory.Inventory{

@@ -11,48 +11,49 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Object is one API object: its names, and its JSON as the API server writes it.
+// Object is one API object: its identity, and its JSON as the API server writes it.
 type Object struct {
 	Namespace string
 	Name      string
 	UID       types.UID
-	// Raw is the object with its apiVersion and kind. It is never changed; another version of the
-	// object is another Object.
+	// Raw is the object's JSON, with apiVersion and kind. It must not be changed: several
+	// Inventories may share it.
 	Raw json.RawMessage
 }
 
 // Inventory holds the objects that a decision depends on, as of one moment. An Inventory is
-// immutable: methods such as [Inventory.With] and [Inventory.Without] return another one, which
-// shares the objects. Any goroutine may read it.
+// immutable. Methods such as [Inventory.With] return a changed copy, which shares unchanged
+// objects. It is safe for concurrent use.
 type Inventory struct {
-	// Taken is the moment when the objects had this state. Decisions use it as the current time.
+	// Taken is the moment when the objects were listed. Decisions use it as the current time.
 	Taken time.Time
-	// Configuration is the text of the scheduler's configuration; empty for the default
+	// Configuration is the text of the scheduler's configuration file. It is empty for the default
 	// configuration.
 	Configuration string
 	// Redacted is true if [Redact] made the Inventory, or if the snapshot file was redacted.
 	Redacted bool
 
-	// native is the version of scheduling.k8s.io whose PodGroups were listed; empty if the cluster
-	// serves none.
+	// native is the API version of the listed PodGroups of scheduling.k8s.io. It is empty if the
+	// cluster does not serve them.
 	native string
-	// roots is nil if no roots were requested.
+	// roots lists the kinds of root objects. It is nil if no kinds were requested.
 	roots []Root
-	// objects holds the objects by resource, named as by [NameOf] and [RootName]. Each list is
-	// sorted by namespace and name.
+	// objects maps a resource to its objects, sorted by namespace and name. The keys are the names
+	// that [NameOf] and [RootName] return.
 	objects map[string][]Object
 }
 
-// New returns an empty Inventory of a moment.
+// New returns an empty Inventory that was taken at the given moment.
 func New(taken time.Time) *Inventory {
 	return &Inventory{Taken: taken, objects: make(map[string][]Object)}
 }
 
-// Objects returns the objects of a resource, sorted by namespace and name. The resource is named as
-// by [NameOf] or [RootName]. The caller must not change the slice.
+// Objects returns the objects of a resource, sorted by namespace and name. resource is a name that
+// [NameOf] or [RootName] returns. The caller must not change the slice.
 func (in *Inventory) Objects(resource string) []Object { return in.objects[resource] }
 
-// Find returns one object and whether it exists. The namespace is empty for cluster-scoped objects.
+// Find returns the object with the name, and whether it exists. The namespace is empty for
+// cluster-scoped objects.
 func (in *Inventory) Find(resource, namespace, name string) (Object, bool) {
 	list := in.objects[resource]
 	i, found := slices.BinarySearchFunc(list, Object{Namespace: namespace, Name: name}, byName)
@@ -62,16 +63,16 @@ func (in *Inventory) Find(resource, namespace, name string) (Object, bool) {
 	return list[i], true
 }
 
-// Change is an object to add to an Inventory. It replaces an object of the same resource, namespace
-// and name.
+// Change is an object to add to an Inventory. The object replaces an object of the same resource,
+// namespace and name.
 type Change struct {
-	// Resource is the object's resource, named as by [NameOf] or [RootName].
+	// Resource is the name that [NameOf] or [RootName] returns for the object's resource.
 	Resource string
 	Object   metav1.Object
 }
 
-// With returns the Inventory with some objects added or replaced. The objects must be typed, with
-// apiVersion and kind set.
+// With returns a copy of the Inventory with objects added or replaced. The objects must be of Go
+// types such as *corev1.Pod, with apiVersion and kind set.
 func (in *Inventory) With(changes ...Change) (*Inventory, error) {
 	out := in.clone()
 	touched := make(map[string]map[types.NamespacedName]Object)
@@ -100,14 +101,15 @@ func (in *Inventory) With(changes ...Change) (*Inventory, error) {
 	return out, nil
 }
 
-// Without returns the Inventory without the objects of a resource that have one of the UIDs.
+// Without returns a copy of the Inventory that lacks the objects of the resource with the given
+// UIDs.
 func (in *Inventory) Without(resource string, gone map[types.UID]bool) *Inventory {
 	out := in.clone()
 	out.objects[resource] = slices.DeleteFunc(slices.Clone(out.objects[resource]), func(o Object) bool { return gone[o.UID] })
 	return out
 }
 
-// At returns the Inventory as if it had been taken at another moment.
+// At returns a copy of the Inventory whose time is moment.
 func (in *Inventory) At(moment time.Time) *Inventory {
 	out := in.clone()
 	out.Taken = moment
@@ -123,7 +125,8 @@ func (in *Inventory) clone() *Inventory {
 	return &out
 }
 
-// Decode decodes all objects of a resource into values of type T.
+// Decode decodes all objects of a resource into values of type T, in the order of
+// [Inventory.Objects].
 func Decode[T any](in *Inventory, resource string) ([]T, error) {
 	list := in.objects[resource]
 	out := make([]T, len(list))
@@ -135,7 +138,7 @@ func Decode[T any](in *Inventory, resource string) ([]T, error) {
 	return out, nil
 }
 
-// Into decodes the object into a value.
+// Into decodes the object's JSON into value, which is a pointer.
 func (o *Object) Into(value any) error {
 	if err := json.Unmarshal(o.Raw, value); err != nil {
 		return fmt.Errorf("read %s/%s: %w", o.Namespace, o.Name, err)

@@ -6,16 +6,16 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Kind is one of the kinds of objects in an [Inventory].
+// Kind is a kind of object that an [Inventory] can hold.
 type Kind struct {
 	schema.GroupVersionResource
-	// Kind is the kind in the objects' type metadata.
+	// Kind is the kind in the objects' type metadata, such as Pod.
 	Kind string
-	// Required is true for the kinds that every cluster with Reprieve serves. [List] fails on a
-	// cluster that does not serve them.
+	// Required is true for kinds that every cluster with Reprieve serves. [List] fails if the
+	// cluster does not serve one of them.
 	Required bool
-	// Dispensable is true for the kinds that no decision depends on. A caller without the right to
-	// list them gets an Inventory with less information.
+	// Dispensable is true for kinds that no decision depends on. If the caller may not list one of
+	// them, the Inventory lacks its objects.
 	Dispensable bool
 }
 
@@ -24,7 +24,7 @@ func (k *Kind) GroupVersionKind() schema.GroupVersionKind {
 	return k.GroupVersion().WithKind(k.Kind)
 }
 
-// Resources that callers request by name.
+// These are the names of resources that callers use; see [NameOf].
 const (
 	Pods            = "pods"
 	Nodes           = "nodes"
@@ -37,10 +37,9 @@ const (
 	Workloads       = "workloads.reprieve.dev"
 )
 
-// Kinds lists the kinds that a scheduler of Reprieve reads and that deploy/clusterrole.yaml lets it
-// list. It also lists Jobs, whose deadlines limit how long their pods run. The PodGroups of
-// scheduling.k8s.io are listed with the newest version; [List] uses the version that the cluster
-// serves.
+// Kinds lists the kinds that the scheduler reads and that deploy/clusterrole.yaml permits it to
+// list. It also lists Jobs, because their deadlines limit how long their pods run. The PodGroups of
+// scheduling.k8s.io have the newest version here; [List] uses the version that the cluster serves.
 func Kinds() []Kind {
 	own := v1alpha1.SchemeGroupVersion
 	kind := func(group, version, resource, name string) Kind {
@@ -84,9 +83,9 @@ func Kinds() []Kind {
 	}
 }
 
-// NameOf returns the name of a resource in an [Inventory], which resembles the names that kubectl
-// uses. Core and built-in resources are named by their plural alone, unless two groups have the
-// same plural.
+// NameOf returns the name of a resource in an [Inventory]: its plural, such as pods. For resources
+// of reprieve.dev and PodGroups of scheduling.k8s.io, the name includes the API group, as in
+// podgroups.reprieve.dev.
 func NameOf(resource schema.GroupVersionResource) string {
 	switch resource.Group {
 	case v1alpha1.GroupName:

@@ -18,8 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// ForbiddenError is the error of [List] for a caller who lacks the right to list a necessary
-// resource.
+// ForbiddenError is the error of [List] if the caller may not list a necessary resource.
 type ForbiddenError struct {
 	// Resources are the resources that the caller may not list, sorted.
 	Resources []string
@@ -31,8 +30,8 @@ func (e *ForbiddenError) Error() string {
 		"ask for the ClusterRole reprieve-planner, or use --snapshot with a file of somebody who may"
 }
 
-// NotServedError is the error of [List] for an API server without the resources that Reprieve
-// installs or requires.
+// NotServedError is the error of [List] if the API server lacks resources that Reprieve installs or
+// requires.
 type NotServedError struct {
 	// Resources are the resources that the server does not serve, sorted.
 	Resources []string
@@ -43,19 +42,19 @@ func (e *NotServedError) Error() string {
 	return "the API server does not serve " + strings.Join(e.Resources, ", ") + ": Reprieve is not installed in this cluster, or the context is another one's"
 }
 
-// Listing holds the clients and options of [List] and [ListNamespace].
+// Listing holds the clients and options for [List] and [ListNamespace].
 type Listing struct {
 	Client    dynamic.Interface
 	Discovery discovery.DiscoveryInterface
-	// Now becomes the moment of the Inventory.
+	// Now becomes the Inventory's time.
 	Now time.Time
-	// Roots are the kinds of root objects to list. The Inventory records which of them the caller
-	// may not list and which the server does not serve.
+	// Roots lists the kinds of root objects to list. The Inventory records which of these kinds the
+	// caller may not list, and which kinds the server does not serve.
 	Roots []Root
-	// Namespace restricts [ListNamespace]; [List] ignores it.
+	// Namespace is the namespace that [ListNamespace] lists. [List] ignores it.
 	Namespace string
-	// Progress receives the number of objects of a resource read so far. [List] calls it from
-	// several goroutines. It may be nil.
+	// Progress receives the number of objects read so far for a resource. It is called
+	// concurrently. It may be nil.
 	Progress func(resource string, objects int)
 }
 
@@ -66,9 +65,9 @@ const (
 	lists = 4
 )
 
-// List reads all objects that a decision depends on from a cluster, page by page, with the caller's
-// own rights. It makes read requests only. It returns a [*NotServedError] if required resources are
-// missing. Otherwise it returns a [*ForbiddenError] if rights are missing.
+// List reads all objects that decisions depend on, page by page, with the caller's own rights. It
+// only makes list and discovery requests. It returns a [*NotServedError] if required resources are
+// missing, otherwise a [*ForbiddenError] if rights are missing.
 func List(ctx context.Context, with Listing) (*Inventory, error) {
 	with.Namespace = ""
 	out := New(with.Now)
@@ -126,8 +125,8 @@ func List(ctx context.Context, with Listing) (*Inventory, error) {
 	return out, nil
 }
 
-// take stores the listed objects of some kinds. It returns an error if a required resource is
-// missing or a necessary one is forbidden.
+// take stores the results of the list calls. kinds, results and failures have the same order. It
+// returns an error if a required resource is not served, or if a necessary resource is forbidden.
 func (in *Inventory) take(kinds []Kind, results [][]Object, failures []error) error {
 	var forbidden, missing []string
 	for i := range kinds {
@@ -152,8 +151,7 @@ func (in *Inventory) take(kinds []Kind, results [][]Object, failures []error) er
 	return nil
 }
 
-// isExpected reports whether an error is nil or only shows that the resource is forbidden or not
-// served.
+// isExpected reports whether err is nil, or means that the resource is forbidden or not served.
 func isExpected(err error) bool {
 	return err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
 }
@@ -165,8 +163,8 @@ func fullName(resource schema.GroupVersionResource) string {
 	return resource.Resource + "." + resource.Group
 }
 
-// listAll lists all objects of a resource, converts each with made, and sorts them by name. If a
-// continue token expires, the list starts again, once.
+// listAll lists all objects of a resource, converts each with made, and sorts them by namespace and
+// name. If the continue token of a page expires, it starts again once.
 func listAll(ctx context.Context, with *Listing, resource schema.GroupVersionResource, made func(map[string]any) (Object, error)) ([]Object, error) {
 	var out []Object
 	for next, again := "", false; ; {

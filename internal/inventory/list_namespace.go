@@ -11,10 +11,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// ListNamespace reads the pods, PodGroups, Jobs and roots of one namespace, for a caller who may
-// not list everything that [List] reads. That suffices to show the statuses of the work in the
-// namespace, but not to decide. It also returns the resources that the caller may not list in the
-// namespace, sorted. It returns a [*ForbiddenError] if the caller may not list pods.
+// ListNamespace reads the pods, PodGroups, Jobs and root objects of one namespace, for a caller who
+// may not list every resource that [List] reads. These objects suffice to show the status of the
+// namespace's workloads. They do not suffice for decisions.
+//
+// ListNamespace also returns the resources that the caller may not list in the namespace, sorted.
+// It returns a [*ForbiddenError] if the caller may not list pods.
 func ListNamespace(ctx context.Context, with Listing) (*Inventory, []string, error) {
 	out := New(with.Now)
 	kind, err := native.Discover(with.Discovery)
@@ -62,9 +64,9 @@ func ListNamespace(ctx context.Context, with Listing) (*Inventory, []string, err
 	return out, slices.Compact(unseen), nil
 }
 
-// InNamespace reports whether [ListNamespace] lists a resource, other than as a root. The
-// resource's name includes its group, as in errors. Users who may not list such a resource in all
-// namespaces may still list it in their own.
+// InNamespace reports whether [ListNamespace] lists a resource in addition to the root objects.
+// resource includes the API group, as in the errors of [List]. Users who may not list such a
+// resource in all namespaces may still be allowed to list it in theirs.
 func InNamespace(resource string) bool {
 	switch resource {
 	case Pods, Jobs + ".batch", PodGroups, Composites, NativePodGroups:

@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// apiServer serves each list in two pages. It rejects requests for paths that match an entry of
-// forbidden or missing.
+// apiServer is a fake API server that serves each list in two pages. It answers 403 if the path
+// ends with an entry of forbidden, and 404 if it contains an entry of missing.
 type apiServer struct {
 	forbidden, missing []string
 
@@ -75,7 +75,7 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		forbidden, missing []string
-		// want is a part of the error; empty if List must succeed.
+		// want is a part of the error. It is empty if List must succeed.
 		want      string
 		forbids   bool
 		notServed bool
@@ -120,8 +120,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestListRoots checks that List reduces the objects of each root kind that it can list. For the
-// other kinds it records the reason and still succeeds.
+// TestListRoots checks that List reads the objects of each root kind that the caller can list, in
+// reduced form. For other root kinds, List records the reason and succeeds.
 func TestListRoots(t *testing.T) {
 	t.Parallel()
 	server := &apiServer{forbidden: []string{"/jobsets"}, missing: []string{"/ray.io/"}, methods: make(map[string]int)}

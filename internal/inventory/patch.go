@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Trim makes an Object of an object from the API server and drops the fields that no decision
-// depends on. With [Redacted], it also drops the fields that [Redact] drops, and keeps the given
-// annotations. It changes the map.
+// Trim converts an object from the API server to an Object, without the fields that no decision
+// depends on. With [Redacted], it also drops the fields that [Redact] drops, except the given
+// annotations. It changes the map object.
 func Trim(resource string, object map[string]any, redaction Redaction, annotations ...string) (Object, error) {
 	if redaction == Redacted {
 		redact(resource, object, annotations)
@@ -18,21 +18,21 @@ func Trim(resource string, object map[string]any, redaction Redaction, annotatio
 	return trimmed(resource, object)
 }
 
-// Redaction is the amount of data that objects keep.
+// Redaction selects the fields that objects keep.
 type Redaction string
 
 const (
 	// Full keeps all fields except the fields that [Trim] always drops.
 	Full Redaction = "full"
-	// Redacted drops data about people, as [Redact] does.
+	// Redacted also drops data about users, as [Redact] does.
 	Redacted Redaction = "redacted"
 )
 
-// Parse makes an Object of its JSON.
+// Parse returns the Object for the JSON of an API object.
 func Parse(raw json.RawMessage) (Object, error) { return named(raw) }
 
-// KindOf returns the kind of a resource, named as by [NameOf]. It returns false if no decision
-// depends on the resource.
+// KindOf returns the kind of a resource. resource is a name that [NameOf] returns. KindOf returns
+// false if decisions do not depend on the resource.
 func KindOf(resource string) (schema.GroupVersionKind, bool) {
 	for _, kind := range Kinds() {
 		if NameOf(kind.GroupVersionResource) == resource {
@@ -42,16 +42,16 @@ func KindOf(resource string) (schema.GroupVersionKind, bool) {
 	return schema.GroupVersionKind{}, false
 }
 
-// WithNative returns the Inventory with another version for the PodGroups of scheduling.k8s.io;
-// empty if the cluster serves none.
+// WithNative returns a copy of the Inventory with another version of scheduling.k8s.io for its
+// PodGroups. An empty version means that the cluster does not serve them.
 func (in *Inventory) WithNative(version string) *Inventory {
 	out := in.clone()
 	out.native = version
 	return out
 }
 
-// Patched returns the Inventory with the objects in set added to a resource and the objects in gone
-// removed. An object in set replaces an object of the same name.
+// Patched returns a copy of the Inventory with objects of one resource added (set) and removed
+// (gone). An added object replaces an object of the same namespace and name.
 func (in *Inventory) Patched(resource string, set []Object, gone []types.NamespacedName) *Inventory {
 	if len(set)+len(gone) == 0 {
 		return in

@@ -20,9 +20,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// TestRole checks the ClusterRole for users of kubectl reprieve. The role permits listing events,
-// the kinds of an Inventory and the kinds of roots, including the kinds of other schedulers. It
-// permits nothing else.
+// TestRole checks the ClusterRole for users of kubectl reprieve. It must permit listing events, the
+// kinds of an Inventory and the kinds of root objects, including kinds of other schedulers. It must
+// permit nothing else.
 func TestRole(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "clusterroles-users.yaml"))
@@ -33,7 +33,8 @@ func TestRole(t *testing.T) {
 	for _, kind := range inventory.Kinds() {
 		want = append(want, kind.Group+"/"+kind.Resource+" list")
 	}
-	// The built-in rules include the Jobs and RayClusters between other objects and their pods.
+	// The kinds of the built-in rules include kinds that are between a root object and its pods,
+	// such as the Jobs of a JobSet.
 	for _, rule := range grouping.BuiltIn() {
 		want = append(want, rule.Kind.Group+"/"+rule.Resource+" list")
 	}
@@ -57,14 +58,14 @@ func TestRole(t *testing.T) {
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	// Both lists contain Jobs.
+	// Jobs are a kind of the Inventory and of the roots.
 	want = slices.Compact(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("The role allows\n%q\nwant\n%q", got, want)
 	}
 }
 
-// foreignRoots returns the root kinds of a configuration that supports the groups of all other
+// foreignRoots returns the root kinds of a configuration that recognizes the groups of all other
 // schedulers.
 func foreignRoots(t *testing.T) []inventory.Root {
 	t.Helper()

@@ -11,17 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Root is a kind of objects that tell which pods belong together, such as Jobs. The scheduler's
-// configuration determines these kinds.
+// Root is a kind of root object, such as Job or JobSet. A root object defines which pods belong
+// together. The scheduler's configuration determines the kinds.
 type Root struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Resource   string `json:"resource"`
-	// Trouble is the reason why the Inventory lacks the objects of the kind; "" if it has all.
+	// Trouble is the reason why the Inventory lacks the objects of this kind. It is empty if the
+	// Inventory has them.
 	Trouble string `json:"trouble,omitempty"`
 	// Forbidden is true if the caller lacked the right to list the objects.
 	Forbidden bool `json:"forbidden,omitempty"`
-	// Reduce drops the fields of an object that grouping does not need. Only [List] and
+	// Reduce returns an object without the fields that grouping does not need. Only [List] and
 	// [ListNamespace] call it.
 	Reduce func(*unstructured.Unstructured) *unstructured.Unstructured `json:"-"`
 }
@@ -32,8 +33,9 @@ func (r *Root) GroupVersionResource() schema.GroupVersionResource {
 	return gv.WithResource(r.Resource)
 }
 
-// RootName returns the [Inventory] key for a root's objects. It differs from [NameOf] because
-// filters may need more fields of an object than grouping does.
+// RootName returns the resource name of root objects in an [Inventory]. It differs from [NameOf],
+// because the Inventory may hold the same objects twice: in reduced form for grouping, and with the
+// fields that filters need.
 func RootName(resource schema.GroupVersionResource) string {
 	if resource.Group == "" {
 		return resource.Resource + ".core"
@@ -42,19 +44,18 @@ func RootName(resource schema.GroupVersionResource) string {
 }
 
 // Roots returns the kinds of root objects, with the reason for each kind that could not be listed.
-// The caller must not change the slice. It returns false if no roots were ever requested, as in an
-// older snapshot.
+// The caller must not change the slice. Roots returns false if no kinds were requested, as in a
+// file of the older version.
 func (in *Inventory) Roots() ([]Root, bool) { return in.roots, in.roots != nil }
 
-// WithRoots returns the Inventory with other Roots.
+// WithRoots returns a copy of the Inventory with other kinds of root objects.
 func (in *Inventory) WithRoots(roots []Root) *Inventory {
 	out := in.clone()
 	out.roots = append(make([]Root, 0, len(roots)), roots...)
 	return out
 }
 
-// Unread returns the names of the [Root] resources that the caller of [List] was not allowed to
-// list, sorted.
+// Unread returns the resources of root objects that the caller of [List] may not list, sorted.
 func (in *Inventory) Unread() []string {
 	var out []string
 	for i := range in.roots {
@@ -66,8 +67,8 @@ func (in *Inventory) Unread() []string {
 	return out
 }
 
-// listRoot lists the objects of a kind. If they are forbidden or not served, it records the reason
-// in root and returns no error.
+// listRoot lists the objects of one root kind. If the caller may not list them, or the server does
+// not serve them, it records the reason in root and returns no error.
 func listRoot(ctx context.Context, with *Listing, root *Root) ([]Object, error) {
 	resource := root.GroupVersionResource()
 	all, err := listAll(ctx, with, resource, func(object map[string]any) (Object, error) {
@@ -84,5 +85,5 @@ func listRoot(ctx context.Context, with *Listing, root *Root) ([]Object, error) 
 	return all, nil
 }
 
-// kindOf returns the kind of a list's items.
+// kindOf returns the kind of the items of a list kind, such as Pod for PodList.
 func kindOf(listKind string) string { return strings.TrimSuffix(listKind, "List") }

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// trimmed makes an Object without the fields that no decision depends on, such as managed fields
-// and the commands of containers. The resources in container statuses stay, because they count
-// during an in-place resize.
+// trimmed converts an object to an Object, without the fields that no decision depends on, such as
+// managed fields and the commands of containers. It keeps the resources in container statuses,
+// because they count as requested during an in-place resize.
 func trimmed(resource string, object map[string]any) (Object, error) {
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
@@ -40,7 +40,7 @@ func trimmed(resource string, object map[string]any) (Object, error) {
 		}
 	}
 	if resource == "replicasets" || resource == "statefulsets" || resource == "replicationcontrollers" {
-		// Decisions read only the selectors of these objects.
+		// Decisions read only the selectors of objects of these kinds.
 		unstructured.RemoveNestedField(object, "spec", "template")
 		unstructured.RemoveNestedField(object, "spec", "volumeClaimTemplates")
 	}
@@ -50,8 +50,8 @@ func trimmed(resource string, object map[string]any) (Object, error) {
 	return encoded(object)
 }
 
-// onlyItems keeps the items of a list that have a given field, and only some fields of each item.
-// It removes a list that becomes empty.
+// onlyItems reduces the items of a list in an object. It keeps the items that have the field
+// having, with only the given fields. It removes a list that becomes empty.
 func onlyItems(object map[string]any, list, having string, fields ...string) {
 	items, ok := object[list].([]any)
 	if !ok {
@@ -71,8 +71,8 @@ func onlyItems(object map[string]any, list, having string, fields ...string) {
 	}
 }
 
-// onlyDeadline returns a Job with the fields that decisions read. These are its names and owners,
-// its deadline, and whether it is about to create pods.
+// onlyDeadline returns a Job with only the fields that decisions read. These are its identity, its
+// owners, its deadline, and the fields that show whether it will create pods.
 func onlyDeadline(job map[string]any) map[string]any {
 	out := map[string]any{"apiVersion": job["apiVersion"], "kind": job["kind"]}
 	for _, path := range [][]string{
@@ -80,7 +80,7 @@ func onlyDeadline(job map[string]any) map[string]any {
 		{"spec", "activeDeadlineSeconds"}, {"spec", "suspend"}, {"status", "startTime"}, {"status", "active"}, {"status", "failed"},
 	} {
 		if value, found, _ := unstructured.NestedFieldNoCopy(job, path...); found {
-			// This function creates the maps on the path, so the call cannot fail.
+			// The call cannot fail, because it creates all maps on the path.
 			_ = unstructured.SetNestedField(out, value, path...)
 		}
 	}
@@ -97,8 +97,8 @@ func onlyDeadline(job map[string]any) map[string]any {
 	return out
 }
 
-// encoded makes an Object of a decoded object. JSON encoding sorts the keys of maps, so the same
-// object always produces the same bytes.
+// encoded converts a decoded object to an Object. JSON encoding sorts map keys, so the same object
+// always produces the same bytes.
 func encoded(object map[string]any) (Object, error) {
 	raw, err := json.Marshal(object)
 	if err != nil {
@@ -107,7 +107,8 @@ func encoded(object map[string]any) (Object, error) {
 	return named(raw)
 }
 
-// named makes an Object of its JSON by reading its names.
+// named returns the Object for the JSON of an API object. It reads the object's namespace, name and
+// UID.
 func named(raw json.RawMessage) (Object, error) {
 	var of struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
@@ -130,7 +131,8 @@ func eachContainer(pod map[string]any, visit func(container map[string]any)) {
 	}
 }
 
-// keepOnly drops the annotations that no decision depends on, except those in kept.
+// keepOnly deletes all annotations except the annotations that decisions depend on and the
+// annotations in kept.
 func keepOnly(annotations map[string]any, kept []string) {
 	prefixes := []string{
 		"preemption-toleration.scheduling.x-k8s.io/", "reprieve.dev/",
@@ -142,10 +144,12 @@ func keepOnly(annotations map[string]any, kept []string) {
 	})
 }
 
-// Redact drops data about the users of a cluster that decisions do not need: other annotations,
-// images, addresses and messages of conditions. Names, labels and amounts stay, because decisions
-// depend on them. The given annotations stay too. In the formats of other schedulers, they assign
-// pods to groups.
+// Redact returns a copy of the Inventory without data about users that decisions do not need: most
+// annotations, images, addresses and messages of conditions. It keeps names, labels and amounts,
+// because decisions depend on them.
+//
+// Redact also keeps the given annotations. Callers pass the annotations that other schedulers use
+// to assign pods to groups.
 func Redact(in *Inventory, annotations ...string) (*Inventory, error) {
 	out := in.clone()
 	out.Redacted = true
@@ -213,7 +217,7 @@ func redact(resource string, object map[string]any, kept []string) {
 	}
 }
 
-// redactVolumes drops the volumes of a pod that no filter reads, such as secrets.
+// redactVolumes removes the volumes of a pod that no filter reads, such as secrets.
 func redactVolumes(pod map[string]any) {
 	list, _, _ := unstructured.NestedFieldNoCopy(pod, "spec", "volumes")
 	volumes, ok := list.([]any)

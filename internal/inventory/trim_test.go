@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// TestTrimKeepsAmounts checks that the resources allocated to containers still count during an
-// in-place resize, and not only the requested ones.
+// TestTrimKeepsAmounts checks that trimmed pods keep the resources allocated to their containers.
+// During an in-place resize, these count as well as the requests.
 func TestTrimKeepsAmounts(t *testing.T) {
 	t.Parallel()
 	cpus := func(n string) corev1.ResourceList {
@@ -84,8 +84,8 @@ func TestTrimKeepsAmounts(t *testing.T) {
 	}
 }
 
-// TestTrimKeepsTheProfile checks that a running pod keeps its scheduler name. The pod's profile has
-// the min-runtimes that protect the pod, so a replay needs it.
+// TestTrimKeepsTheProfile checks that a running pod keeps its scheduler name. The name selects the
+// profile whose min-runtimes protect the pod, so a replay needs it.
 func TestTrimKeepsTheProfile(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{
@@ -116,7 +116,7 @@ func TestTrimKeepsTheProfile(t *testing.T) {
 }
 
 // TestRedactKeepsWhatFiltersRead checks that redaction keeps the annotation of claims for extended
-// resources. It also keeps the inline volumes that count against a node's attach limits.
+// resources, and the inline volumes that count towards a node's attach limits.
 func TestRedactKeepsWhatFiltersRead(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ resource, object, want string }{
