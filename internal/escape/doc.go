@@ -1,9 +1,9 @@
 // Package escape makes control characters visible in text that others wrote, such as the messages
-// of events. A terminal acts on these characters: they move the cursor, hide text or change the
-// window.
+// of events. A terminal obeys control characters: they can move the cursor, hide text or change the
+// window title.
 //
-// [Text] and [Line] return one text, the latter in one line. A [Writer] covers all output of a
-// program, from any source. All three write each character as its Go escape, such as \u001b.
-// This is the form of JSON as well, so JSON keeps its meaning. [JSON] is for pages that show the
-// strings of their data.
+// [Text] escapes a text, and [Line] also joins the text into one line. A [Writer] escapes all
+// output of a program. All of them replace a control character by its Go escape, such as \u001b.
+// JSON has the same escapes, so JSON output keeps its meaning. [JSON] is for pages that show the
+// strings of JSON data to readers.
 package escape

@@ -9,14 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// Mark begins a mark: a byte that no text in UTF-8 contains. The byte after it is a key of
-// [Writer.Marks].
+// Mark is the first byte of a mark, which is two bytes long. UTF-8 text never contains this byte.
+// The second byte is a key of [Writer.Marks].
 const Mark = 0xff
 
-// Text returns text without control characters, except line breaks and tabs.
+// Text returns text with its control characters escaped, except line breaks and tabs.
 func Text(text []byte) []byte { return appendTo(nil, text, nil) }
 
-// Line returns text in one line, without control characters. Line breaks and tabs become spaces.
+// Line returns text as one line with its control characters escaped. Line breaks and tabs become
+// spaces.
 func Line(text string) string {
 	return string(Text([]byte(strings.Map(func(r rune) rune {
 		switch r {
@@ -27,8 +28,9 @@ func Line(text string) string {
 	}, text))))
 }
 
-// JSON returns encoded JSON whose strings show readers the escapes of control characters. A
-// character that the encoder has escaped keeps its meaning.
+// JSON returns encoded JSON with the remaining control characters escaped twice. So a page that
+// decodes a string and shows it displays the escape, such as \u001b. Characters that the JSON
+// encoder has escaped keep their meaning.
 func JSON(encoded []byte) []byte {
 	out := make([]byte, 0, len(encoded))
 	for _, r := range string(encoded) {
@@ -41,21 +43,21 @@ func JSON(encoded []byte) []byte {
 	return out
 }
 
-// Writer escapes the control characters in everything that it writes, except line breaks and tabs.
-// It is safe for concurrent use.
+// Writer escapes the control characters in everything that is written to it, except line breaks and
+// tabs. It is safe for concurrent use.
 type Writer struct {
 	// To is the destination.
 	To io.Writer
-	// Marks are the sequences of the program itself, such as colors, by the byte after [Mark].
-	// Other marks are escaped.
+	// Marks maps the second byte of a mark to the escape sequence that replaces the mark, such as a
+	// color. Marks with other bytes are escaped.
 	Marks map[byte]string
 
 	mu sync.Mutex
-	// rest is the beginning of a character or mark whose end was not written yet.
+	// rest is an incomplete character or mark at the end of the last Write.
 	rest []byte
 }
 
-// Write is part of io.Writer. It returns the error of the destination.
+// Write writes escaped text to To. It returns the error of To.
 func (w *Writer) Write(text []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,8 +70,7 @@ func (w *Writer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Close writes the rest of the text, if it ends in the middle of a character. It does not close the
-// destination.
+// Close writes an incomplete character at the end of the text. It does not close To.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +79,8 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// put writes escaped text. It does not write an empty text, because a pipe would wait for a reader.
+// put writes escaped text to To. It skips empty texts, because writing nothing to a pipe blocks
+// until a reader opens it.
 func (w *Writer) put(text []byte, marks map[byte]string) error {
 	if len(text) == 0 {
 		return nil
@@ -87,7 +89,8 @@ func (w *Writer) put(text []byte, marks map[byte]string) error {
 	return err
 }
 
-// unfinished returns the number of bytes at the end of text that begin a character or a mark.
+// unfinished returns the number of bytes at the end of text that are an incomplete character or
+// mark.
 func unfinished(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		end := text[len(text)-n:]
@@ -98,7 +101,6 @@ func unfinished(text []byte) int {
 	return 0
 }
 
-// appendTo appends the escaped text to out.
 func appendTo(out, text []byte, marks map[byte]string) []byte {
 	for len(text) > 0 {
 		if text[0] == Mark && len(text) > 1 {
@@ -121,8 +123,8 @@ func appendTo(out, text []byte, marks map[byte]string) []byte {
 	return out
 }
 
-// isControl reports whether a terminal acts on a character, or shows other characters in another
-// order or place because of it.
+// isControl reports whether a character controls a terminal, or changes the order or the place of
+// other characters on the screen.
 func isControl(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
@@ -130,7 +132,7 @@ func isControl(r rune) bool {
 	case r < ' ', r >= 0x7f && r < 0xa0:
 		return true
 	case r == 0x061c, r == 0x200e, r == 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0xfeff:
-		// The directions of text, and line separators.
+		// These characters change the direction of text or separate lines.
 		return true
 	}
 	return false

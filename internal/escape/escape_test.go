@@ -22,7 +22,7 @@ func TestLine(t *testing.T) {
 	} {
 		got := escape.Line(text)
 		if text == "raw \x9b31m" {
-			// strings.Map replaces bytes that are no valid text.
+			// strings.Map replaces bytes that are not valid UTF-8.
 			want = "raw \ufffd31m"
 		}
 		if got != want {
@@ -54,8 +54,8 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// TestShownJSON checks that a page shows a string with escapes in place of characters that would
-// change the text around it.
+// TestShownJSON checks that a page shows an escape in place of each character that would change the
+// text around it.
 func TestShownJSON(t *testing.T) {
 	t.Parallel()
 	encoded, err := json.Marshal(map[string]string{"a\u202e": "\u009b31m 世 \"quoted\" \\"})
@@ -68,7 +68,7 @@ func TestShownJSON(t *testing.T) {
 	}
 }
 
-// TestJSON checks that an encoded value decodes to the same value.
+// TestJSON checks that the encoded value decodes to the original value.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	const value = "\x1b[31m\u009b\u202e\n世\u2028<&>"
