@@ -14,8 +14,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// AnchorsOf returns the keys of the objects that determine the pod's group. It implements
-// gang.Derived. Informers call it under their locks, so it reads only data that does not change.
+// AnchorsOf returns the pod's anchors: index keys that name the owner, or the object in the pod's
+// labels, that determines the pod's group. It implements gang.Derived. Informers call it with their
+// locks held, so it reads only data that never changes.
 func (r *Resolver) AnchorsOf(pod *corev1.Pod) []string {
 	settings, ok := r.profiles[pod.Spec.SchedulerName]
 	if _, named := gang.GroupOf(pod); named || !ok {
@@ -36,7 +37,7 @@ func (r *Resolver) AnchorsOf(pod *corev1.Pod) []string {
 	return nil
 }
 
-// Anchors implements gang.Derived.
+// Anchors returns the anchors of all pods that may belong to a group. It implements gang.Derived.
 func (r *Resolver) Anchors(key types.NamespacedName) []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -54,8 +55,8 @@ func (r *Resolver) Anchors(key types.NamespacedName) []string {
 	return r.anchorsBelow(o)
 }
 
-// anchorsBelow returns the anchors of the pods that belong to an object. Users may write objects
-// that own each other in a cycle.
+// anchorsBelow returns the anchors of the pods that belong to an object, directly or through other
+// objects. It tolerates objects that own each other in a cycle, because users may write them.
 func (r *Resolver) anchorsBelow(o *object) []string {
 	var out []string
 	seen, next := sets.New(o.uid), []*object{o}
@@ -76,7 +77,7 @@ func (r *Resolver) anchorsBelow(o *object) []string {
 	return out
 }
 
-// podsBelow returns the pods of an object.
+// podsBelow returns the pods that belong to an object, directly or through other objects.
 func (r *Resolver) podsBelow(o *object) []*corev1.Pod {
 	r.mu.RLock()
 	anchors := r.anchorsBelow(o)
@@ -88,8 +89,8 @@ func (r *Resolver) podsBelow(o *object) []*corev1.Pod {
 	return out
 }
 
-// hasPods reports whether an object has pods. If pods name it by a label, some of them may belong
-// to a newer object with the same name.
+// hasPods reports whether any pods belong to an object. If pods name the object by a label, it
+// ignores pods that belong to a newer object with the same name.
 func (r *Resolver) hasPods(o *object) bool {
 	pods := r.podsBelow(o)
 	if o.rule == nil || !o.rule.isNamed() {
@@ -103,8 +104,8 @@ func (r *Resolver) hasPods(o *object) bool {
 	})
 }
 
-// ownerAnchor returns the anchor of pods with an owner. It includes the namespace, because an owner
-// and its dependents must be in one namespace, regardless of the reference.
+// ownerAnchor returns the anchor of the pods that an owner controls. It includes the namespace: a
+// reference to an owner in another namespace is invalid, but users may write one.
 func ownerAnchor(namespace string, uid types.UID) string {
 	return "owner " + namespace + "/" + string(uid)
 }
@@ -115,12 +116,12 @@ func nameAnchor(rule *Rule, namespace, name string) string {
 
 func unitAnchor(all, unit string) string { return all + " " + unit }
 
-// longestRoot and hashLength bound the parts of a group's name. Names of API objects may have 253
-// characters.
+// longestRoot is the maximum length of the object's name within a group's name, and hashLength is
+// the length of the hash. API objects may have names of up to 253 characters.
 const longestRoot, hashLength = 160, 8
 
-// groupName returns the name of a group. It is fixed for a part of an object, and differs for a
-// later object with the same name.
+// groupName returns the name of a group of an object. The name includes a hash, so that a later
+// object with the same name has other group names.
 func groupName(o *object, s suffix) string {
 	name := baseName(o)
 	for _, part := range [...]string{s.unit, s.role} {
@@ -137,11 +138,11 @@ func groupName(o *object, s suffix) string {
 // longestName is the maximum length of the name of an object.
 const longestName = 253
 
-// others is the form of AnyName in names.
+// others replaces AnyName in the names of groups.
 const others = "others"
 
-// partName returns a replica or role in a form that names of objects allow. If characters must be
-// replaced, a hash keeps different parts distinct.
+// partName converts the name of a replica or role to characters that object names allow. If it must
+// replace characters, it appends a hash, so that different inputs have different results.
 func partName(part string) string {
 	if part == AnyName {
 		return others
@@ -161,7 +162,7 @@ func baseName(o *object) string {
 	return strings.TrimRight(o.name[:min(len(o.name), longestRoot)], "-.") + "-" + hashOf(string(o.uid))
 }
 
-// inNames replaces characters that labels allow and names do not.
+// inNames replaces each character that labels allow and object names do not allow.
 func inNames(c rune) rune {
 	if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
 		return c

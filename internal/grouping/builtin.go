@@ -9,13 +9,13 @@ import (
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 )
 
-// BuiltIn returns the built-in rules by kind. Deployments and StatefulSets have none, because their
-// pods do not need each other to start.
+// BuiltIn returns the built-in rules by kind. There are no rules for Deployments and StatefulSets,
+// because their pods can start without each other.
 func BuiltIn() map[string]*Rule {
 	job := Through{schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, "jobs"}
 	rayCluster := Through{schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}, "rayclusters"}
-	// If Ray keeps its state in Redis, a Job deletes that state after the cluster's pods are
-	// deleted. The pod of this Job has the head's template, but is no member of the gang.
+	// If Ray keeps its state in Redis, a Job deletes that state after the pods of the RayCluster
+	// are deleted. The Job's pod has the template of the head, but is not a member of the gang.
 	rayCleanup := Label{"ray.io/node-type", "redis-cleanup"}
 	const exclusive, labeled = "alpha.jobset.sigs.k8s.io/exclusive-topology", "alpha.jobset.sigs.k8s.io/node-selector"
 	return map[string]*Rule{
@@ -33,8 +33,9 @@ func BuiltIn() map[string]*Rule {
 				Each: "spec.replicatedJobs", NameAt: "name", Times: "replicas",
 				Replicas: "template.spec.parallelism", AtMost: "template.spec.completions", Default: 1,
 				Templates: []Path{"template.spec.template"},
-				// With exclusive placement, all pods of a Job except the first are rejected until
-				// the first has a node, unless nodes were labeled before.
+				// With exclusive placement, a webhook rejects all pods of a Job except the first
+				// until the first pod has a node. If the nodes are labeled in advance, it admits
+				// all pods.
 				Led:     Led{"metadata.annotations[" + exclusive + "]", "metadata.annotations[" + labeled + "]"},
 				ItemLed: Led{"template.metadata.annotations[" + exclusive + "]", "template.metadata.annotations[" + labeled + "]"},
 			}},
@@ -46,8 +47,8 @@ func BuiltIn() map[string]*Rule {
 			Kind: schema.GroupVersionKind{Group: "kubeflow.org", Version: "v2beta1", Kind: "MPIJob"}, Resource: "mpijobs",
 			Through: []Through{job}, Suspend: "spec.runPolicy.suspend", Ends: []string{"Succeeded", "Failed"}, RoleLabel: "training.kubeflow.org/job-role",
 			Roles: []Role{
-				// With WaitForWorkersReady, the launcher is created after the workers are ready, so
-				// the workers cannot wait for it.
+				// With WaitForWorkersReady, the launcher is created after the workers are ready. A
+				// gang that includes both would never start.
 				{
 					Name: "launcher", Replicas: "spec.mpiReplicaSpecs.Launcher.replicas", Default: 1,
 					AloneWhen: []Condition{{"spec.launcherCreationPolicy", "WaitForWorkersReady"}},
@@ -80,7 +81,7 @@ func BuiltIn() map[string]*Rule {
 			EndsWhen:  []Condition{{"status.applicationState.state", "COMPLETED"}, {"status.applicationState.state", "FAILED"}},
 			RoleLabel: "spark-role",
 			Roles: []Role{
-				// The driver asks for the executors.
+				// The driver creates the executors.
 				{Name: "driver", Alone: true, Leads: true},
 				{
 					Name: "executor", Replicas: "spec.executor.instances", Default: 1,
@@ -100,11 +101,12 @@ func leaderWorkerSet() *Rule {
 		Resource: "leaderworkersets", NameLabel: "leaderworkerset.sigs.k8s.io/name",
 		UnitLabel: "leaderworkerset.sigs.k8s.io/group-index", Units: "spec.replicas",
 		RoleLabel: "leaderworkerset.sigs.k8s.io/worker-index",
-		// RecreateGroupOnPodRestart is the default of the API.
+		// RecreateGroupOnPodRestart is the default of the LeaderWorkerSet API.
 		WholeWhen: []Condition{{restartPolicy, "RecreateGroupOnPodRestart"}, {restartPolicy, "RecreateGroupAfterStart"}},
 		Roles: []Role{
 			// With LeaderReady, the workers are created after the leader is ready. With exclusive
-			// placement, they are created after it has a node. So the leader cannot wait for them.
+			// placement, they are created after the leader has a node. In both cases, a gang of all
+			// of them would never start.
 			{
 				Name: "0", Default: 1, Leads: true,
 				AloneWhen: []Condition{
@@ -113,7 +115,8 @@ func leaderWorkerSet() *Rule {
 				},
 				Templates: []Path{"spec.leaderWorkerTemplate.leaderTemplate", worker},
 			},
-			// A replica that is recreated before its turn in a rollout has its old size.
+			// During a rollout, a replica may be recreated with the old size before the rollout
+			// reaches it.
 			{
 				Name: AnyName, Replicas: "spec.leaderWorkerTemplate.size", Default: 1, Plus: -1,
 				Said: annotation("leaderworkerset.sigs.k8s.io/size"), Templates: []Path{worker},
@@ -122,23 +125,25 @@ func leaderWorkerSet() *Rule {
 	}
 }
 
-// rayRoles returns the roles of the Ray cluster described at a path. The pod that submits a job has
-// no Ray group.
+// rayRoles returns the roles of the RayCluster spec at a path. The pod that submits a RayJob lacks
+// the label for the role.
 func rayRoles(at Path) []Role {
 	return []Role{
 		{Name: NoName, Alone: true},
 		{Name: "headgroup", Default: 1, Templates: []Path{at + "headGroupSpec.template"}},
 		{
 			Each: at + "workerGroupSpecs", NameAt: "groupName", Off: "suspend", Times: "numOfHosts", Replicas: "replicas", Default: 1,
-			// The replicas are kept within these bounds, with or without autoscaling.
+			// The RayCluster controller keeps the replicas within these bounds, even without
+			// autoscaling.
 			AtLeast: "minReplicas", AtMost: "maxReplicas",
 			Minimum: "minReplicas", Elastic: at + "enableInTreeAutoscaling", Templates: []Path{"template"},
 		},
 	}
 }
 
-// leading marks the role that creates the workers. The head of a RayCluster is not marked, because
-// it may wait for users for any time. The head of a RayJob has work at once.
+// leading sets Leads for the named role, whose pod causes the creation of the workers. It is used
+// for the head of a RayJob, which has work at once. The head of a RayCluster may wait for users for
+// any time.
 func leading(roles []Role, name string) []Role {
 	for i := range roles {
 		roles[i].Leads = roles[i].Name == name
@@ -146,10 +151,11 @@ func leading(roles []Role, name string) []Role {
 	return roles
 }
 
-// FromArgs returns the rules that a profile asks for: the rules of the kinds it names, and its own.
+// FromArgs returns the rules that a profile's arguments request: the built-in rules of the named
+// kinds, and the rules in the arguments.
 func FromArgs(args *configv1alpha1.GroupArgs) ([]*Rule, error) {
 	var out []*Rule
-	// Rules for keys on pods come before rules for the objects that own them.
+	// Rules for labels on pods precede rules for owners of pods.
 	for _, scheduler := range args.Labels {
 		out = append(out, foreign(scheduler).rules...)
 	}

@@ -14,15 +14,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// groupState is the group of a pod, and the reason why it is blocked, before a change.
+// groupState is the group of a pod, and the reason why the pod is blocked, at one moment.
 type groupState struct {
 	key  types.NamespacedName
 	was  bool
 	hold gang.Verdict
 }
 
-// unseen is the reason recorded for pods that appear during a change. No Verdict has this reason,
-// so such pods always count as changed.
+// unseen is a reason that no Verdict has. It marks pods that appear during a change, so that they
+// count as changed.
 const unseen = "unseen"
 
 func (r *Resolver) standingOf(pod *corev1.Pod) groupState {
@@ -69,8 +69,8 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	}
 }
 
-// disown removes an object from the children of its owner. The owner may be of a kind that the
-// Resolver does not follow. The caller must hold the lock.
+// disown removes an object from the children of its owner. The Resolver may not know the owner. The
+// caller must hold the lock.
 func (r *Resolver) disown(o *object) {
 	if o.owner == nil {
 		return
@@ -81,7 +81,8 @@ func (r *Resolver) disown(o *object) {
 	}
 }
 
-// SetNamespace updates the annotations of a namespace.
+// SetNamespace records the annotations of a namespace and plans its objects again if they have
+// changed.
 func (r *Resolver) SetNamespace(name string, annotations map[string]string) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -91,16 +92,16 @@ func (r *Resolver) SetNamespace(name string, annotations map[string]string) {
 	}
 	concerned := r.all(func(o *object) bool { return o.namespace == name && o.rule != nil })
 	r.change(concerned, func() { r.namespaces[name] = choice })
-	// Gangs without an object may be added while the namespace changes, and still have its old
-	// settings.
+	// A gang without an owner object may have been added during this change, with the old settings
+	// of the namespace. Plan these gangs again.
 	planned := sets.New(concerned...)
 	if late := r.all(func(o *object) bool { return o.namespace == name && o.rule != nil && !planned.Has(o) }); len(late) > 0 {
 		r.change(late, func() {})
 	}
 }
 
-// Delete marks an object as deleted. Its pods with a node keep their groups until none of these
-// pods exists.
+// Delete marks an object as deleted. Its pods that have a node keep their groups until the last of
+// these pods is deleted.
 func (r *Resolver) Delete(uid types.UID) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -112,15 +113,16 @@ func (r *Resolver) Delete(uid types.UID) {
 	}
 }
 
-// DeleteNamespace removes a namespace that has no objects left.
+// DeleteNamespace removes a namespace. Call it when the namespace has no objects.
 func (r *Resolver) DeleteNamespace(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.namespaces, name)
 }
 
-// Sweep removes deleted objects that have no pods. It plans objects again whose changes were
-// deferred. For gangs without an object, it reads the pods again.
+// Sweep removes deleted objects whose pods are all deleted. It also applies changes of objects that
+// were deferred because of running pods. For gangs without an owner object, it reads the sizes from
+// the pods again.
 func (r *Resolver) Sweep() {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -143,8 +145,8 @@ func (r *Resolver) Sweep() {
 	}
 }
 
-// all returns the objects that match. It takes the lock, because gangs without an object may be
-// added while a change is applied.
+// all returns the objects that wanted accepts. It takes the lock r.mu, because gangs without an
+// owner object may be added at any time.
 func (r *Resolver) all(wanted func(*object) bool) []*object {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -157,8 +159,8 @@ func (r *Resolver) all(wanted func(*object) bool) []*object {
 	return out
 }
 
-// forget removes an object and reports its groups as changed, because the reason to keep their
-// PodGroups may be gone.
+// forget removes an object. It reports the object's groups as changed, because their PodGroups may
+// no longer be needed.
 func (r *Resolver) forget(o *object) {
 	defer r.tell([]*object{o})
 	r.mu.Lock()
@@ -177,16 +179,18 @@ func (r *Resolver) forget(o *object) {
 	}
 }
 
-// change applies a change and plans the affected objects again. It reports pods whose group, or
-// reason to be blocked, has changed. The caller must hold the lock changing. Apart from names of
-// groups, only this method changes the state.
+// change calls apply under the lock and plans the affected objects again. It reports each pod whose
+// group or reason to be blocked has changed. The caller must hold the lock changing.
+//
+// Except for the names of groups and for new gangs without an owner object, only this method
+// changes the state.
 func (r *Resolver) change(concerned []*object, apply func()) {
 	before := r.stand(concerned)
 	r.mu.Lock()
 	apply()
 	r.mu.Unlock()
 	for uid, pod := range r.stand(concerned) {
-		// Only after the change may it be known that a pod belongs to one of the objects.
+		// Before the change, it may have been unknown that this pod belongs to one of the objects.
 		if _, ok := before[uid]; !ok {
 			before[uid] = pod
 		}
@@ -197,8 +201,7 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 			r.plan(o)
 		}
 	}
-	// For a pod that appeared during the change, the previous group is unknown, so it is always
-	// reported.
+	// A pod that appeared during the change has no known previous group, so report it in any case.
 	for uid, late := range r.stand(concerned) {
 		if _, ok := before[uid]; !ok {
 			before[uid] = podState{groupState{hold: gang.Verdict{Reason: unseen}}, late.pod}
@@ -213,7 +216,7 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 			continue
 		}
 		r.pods.MembershipChanged(p.pod, p.key, p.was)
-		// The group may belong to an owner of the objects that the change affects.
+		// Both groups may belong to an owner of the affected objects.
 		for _, s := range []groupState{p.groupState, now} {
 			if s.was {
 				r.changed(s.key)
@@ -228,8 +231,8 @@ type podState struct {
 	pod *corev1.Pod
 }
 
-// stand returns, by UID, the group of each pod of the objects, or the reason why the pod is
-// blocked.
+// stand returns the group, or the reason to be blocked, of each pod of the objects, by the pod's
+// UID.
 func (r *Resolver) stand(objects []*object) map[types.UID]podState {
 	out := make(map[types.UID]podState)
 	for _, o := range objects {
@@ -240,8 +243,8 @@ func (r *Resolver) stand(objects []*object) map[types.UID]podState {
 	return out
 }
 
-// plan computes the plan of an object: how its pods are grouped. Groups with a pod on a node keep
-// their plan.
+// plan computes how the pods of an object are grouped and stores the result as the object's plan.
+// Replicas with running pods keep their plan if the new one would move these pods to other groups.
 func (r *Resolver) plan(o *object) {
 	r.mu.RLock()
 	namespace, ok := r.namespaces[o.namespace]
@@ -268,15 +271,15 @@ func (r *Resolver) plan(o *object) {
 	}
 }
 
-// attest reports an object to the recorder once its latest state is used for groups.
+// attest reports an object to the recorder. It is called when groups use the object's latest state.
 func (r *Resolver) attest(o *object) {
 	if k := r.kinds[o.kind]; r.recorder != nil && k != nil && o.seen != nil {
 		r.recorder.Known(k.GroupVersion().WithResource(k.resource), o.seen)
 	}
 }
 
-// moved returns the current plans of those units that have a running pod and that the next plan
-// would move to another group. These units keep their plans. Other units do not depend on them.
+// moved returns the current plans of the replicas that must keep them, by replica. These are the
+// replicas with a running pod that the next plan would move to another group.
 func (r *Resolver) moved(o *object, next *plan) map[string]*plan {
 	out := make(map[string]*plan)
 	for _, pod := range r.podsBelow(o) {
@@ -308,7 +311,7 @@ func (r *Resolver) movesPod(pod *corev1.Pod, o *object, next *plan) bool {
 	return has != will || is != would
 }
 
-// tell reports the groups of objects as changed.
+// tell reports all groups of the objects as changed.
 func (r *Resolver) tell(objects []*object) {
 	r.mu.RLock()
 	var keys []types.NamespacedName

@@ -12,36 +12,39 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Choice has the users' settings for a group, from an object or its namespace. Empty fields are not
-// set.
+// Choice holds the settings for a group that users choose by annotations of an object or its
+// namespace. An empty field is not set.
 type Choice struct {
 	// Gang is "true" or "false".
 	Gang string
-	// Per is a value of v1alpha1.AnnotationGangPer.
+	// Per is a value of the annotation v1alpha1.AnnotationGangPer.
 	Per            string
 	DisruptionMode string
-	// DefaultMode is the disruption mode if neither the object nor its namespace sets one; "" for
-	// the API's default.
+	// DefaultMode is the disruption mode for groups whose object and namespace set none. It is
+	// empty for the API's default.
 	DefaultMode   string
 	PriorityClass string
-	// ClassOfNamespace is true if the class comes from the namespace and not from the object.
+	// ClassOfNamespace is true if PriorityClass comes from the namespace and not from the object.
 	ClassOfNamespace bool
 	Queue            string
-	// DefaultQueue is the namespace's queue, for objects whose pods name none either.
+	// DefaultQueue is the namespace's queue. It applies if neither the object nor its pods name a
+	// queue.
 	DefaultQueue string
-	// TopologyKey is the node label whose value all members share; "" for none.
+	// TopologyKey is the node label whose value all members must share. It is empty for none.
 	TopologyKey string
-	// PreferredKeys are the node labels whose value the members should share, the nearest level
-	// first, separated by commas; "" for none.
+	// PreferredKeys are the node labels whose values the members should share, separated by commas,
+	// the nearest level first. It is empty for none.
 	PreferredKeys string
-	// PreemptionPriorityClass is the class that counts while the group is a potential victim. It is
-	// "" for none. PreemptionClassOfNamespace is true if it comes from the namespace and not from
-	// the object.
-	PreemptionPriorityClass    string
+	// PreemptionPriorityClass is the PriorityClass that applies while the group is a potential
+	// victim. It is empty for none.
+	PreemptionPriorityClass string
+	// PreemptionClassOfNamespace is true if PreemptionPriorityClass comes from the namespace and
+	// not from the object.
 	PreemptionClassOfNamespace bool
 }
 
-// choiceOf reads annotations. An object may also name its queue by a label, as pods do.
+// choiceOf reads a Choice from annotations. An object may also name its queue by a label, as pods
+// do.
 func choiceOf(annotations, labels map[string]string) Choice {
 	return Choice{
 		Gang: annotations[v1alpha1.AnnotationGang], Per: annotations[v1alpha1.AnnotationGangPer],
@@ -55,9 +58,9 @@ func choiceOf(annotations, labels map[string]string) Choice {
 	}
 }
 
-// or returns the choice with unset fields filled in from another choice, such as the namespace's.
-// If only one of the required key and the preferred keys is inherited, the required key is removed
-// from the preferred keys.
+// or returns the choice with its unset fields filled in from another choice, such as the
+// namespace's. If only one of TopologyKey and PreferredKeys is inherited, or removes the required
+// key from the preferred keys, because a key must not be both.
 func (c Choice) or(other Choice) Choice {
 	out := c.orAny(other)
 	if (c.TopologyKey == "") != (c.PreferredKeys == "") {
@@ -77,7 +80,7 @@ func (c Choice) orAny(other Choice) Choice {
 	}
 }
 
-// flaw returns the reason why a choice is invalid; "" if it is valid.
+// flaw returns the reason why a choice is invalid. It is empty if the choice is valid.
 func (c Choice) flaw() string {
 	for _, check := range []struct {
 		annotation, value string
@@ -97,7 +100,8 @@ func (c Choice) flaw() string {
 	return c.flawOfLevels()
 }
 
-// mostPreferred is the maximum number of preferred levels. The API allows one required level more.
+// mostPreferred is the maximum number of preferred levels. The API allows one more level, which is
+// the required one.
 const mostPreferred = 4
 
 // Levels returns the keys of the preferred levels, the nearest first.
@@ -112,7 +116,8 @@ func (c Choice) Levels() []string {
 	return keys
 }
 
-// Constraints returns the constraints of the PodGroup; nil for none.
+// Constraints returns the scheduling constraints for the PodGroup. It returns nil if there are
+// none.
 func (c Choice) Constraints() *v1alpha1.SchedulingConstraints {
 	var topology []v1alpha1.TopologyConstraint
 	for _, key := range c.Levels() {
@@ -127,7 +132,8 @@ func (c Choice) Constraints() *v1alpha1.SchedulingConstraints {
 	return &v1alpha1.SchedulingConstraints{Topology: topology}
 }
 
-// flawOfLevels returns the reason why the preferred levels are invalid; "" if they are valid.
+// flawOfLevels returns the reason why the preferred levels are invalid. It is empty if they are
+// valid.
 func (c Choice) flawOfLevels() string {
 	keys := c.Levels()
 	if len(keys) > mostPreferred {
@@ -149,8 +155,9 @@ func (c Choice) flawOfLevels() string {
 	return ""
 }
 
-// allowed returns the reason why a choice is not allowed in a namespace; "" if it is. The admission
-// policies reject the same for PodGroups that users write.
+// allowed returns the reason why a namespace must not have this choice. It is empty if the choice
+// is allowed. The admission policies of the API server apply the same rule to PodGroups that users
+// create.
 func (c Choice) allowed(namespace string) string {
 	if strings.HasPrefix(c.PriorityClass, "system-") && namespace != metav1.NamespaceSystem {
 		return fmt.Sprintf("the annotation %s is %q, which is for namespace %s only", v1alpha1.AnnotationPriorityClass, c.PriorityClass, metav1.NamespaceSystem)

@@ -8,7 +8,7 @@ import (
 )
 
 // TestConstraints checks the constraints of a PodGroup from the annotations of an object and its
-// namespace: preferred levels in their order, and then the required one.
+// namespace. The preferred levels come first, in their order, and the required level comes last.
 func TestConstraints(t *testing.T) {
 	t.Parallel()
 	rack := v1alpha1.TopologyConstraint{Key: "rack", Mode: v1alpha1.TopologyModePreferred}

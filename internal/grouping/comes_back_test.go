@@ -6,9 +6,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestObjectThatComesBack has an informer that reports an object as deleted and then has it again with
-// the same UID. That happens if a list comes from an API server with an old cache, or after a restore
-// of etcd. The pods of the object must not be blocked.
+// TestObjectThatComesBack checks an object that an informer reports as deleted and then has again
+// with the same UID. That happens if a list comes from an API server with an old cache, or after a
+// restore of etcd. The pods of the object must not be blocked.
 func TestObjectThatComesBack(t *testing.T) {
 	t.Parallel()
 	for name, spec := range map[string]string{"unchanged": "parallelism: 2", "changed": "parallelism: 3"} {

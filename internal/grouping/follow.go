@@ -22,31 +22,32 @@ import (
 )
 
 const (
-	// sweepInterval is the interval of sweeps, and of checks for kinds that blocked pods need.
+	// sweepInterval is the interval between sweeps, and between checks for kinds that blocked pods
+	// need.
 	sweepInterval = 10 * time.Second
-	// syncInterval is the interval of checks whether a kind has been read.
+	// syncInterval is the interval between checks whether a kind has been read.
 	syncInterval = 50 * time.Millisecond
 )
 
-// Follower reads the objects of a [Resolver]'s kinds and passes them to the Resolver. A kind that
-// the API server does not serve costs nothing until a pod belongs to one.
+// Follower watches the objects of a [Resolver]'s kinds and passes them to the Resolver. It looks
+// for a kind that the API server does not serve only while a pod is blocked because of that kind.
 type Follower struct {
 	resolver *Resolver
 	objects  dynamic.Interface
 	served   discovery.ServerResourcesInterface
 
 	mu sync.Mutex
-	// read are the followed kinds.
+	// read holds the followed kinds.
 	read map[schema.GroupKind]*followed
-	// namespaces has the informer of namespaces.
+	// namespaces follows namespaces.
 	namespaces *followed
 }
 
-// followed is a kind with an informer.
+// followed is a followed kind with its informer.
 type followed struct {
 	informer cache.SharedIndexInformer
 	told     cache.InformerSynced
-	// refused is true if the last attempt to read the kind failed. Objects that were read before
+	// refused is true if the last attempt to read the kind failed. Objects that were read earlier
 	// stay in use.
 	refused bool
 }
@@ -56,8 +57,8 @@ func NewFollower(resolver *Resolver, objects dynamic.Interface, served discovery
 	return &Follower{resolver: resolver, objects: objects, served: served, read: make(map[schema.GroupKind]*followed)}
 }
 
-// Start follows the kinds that the API server serves, until ctx is done. It returns once all
-// readable kinds are in sync.
+// Start starts to follow the kinds that the API server serves, until ctx is done. It returns when
+// the Resolver has all objects of the kinds that can be read.
 func (f *Follower) Start(ctx context.Context) error {
 	namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	var err error
@@ -85,7 +86,7 @@ func (f *Follower) Start(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, syncInterval, true, func(context.Context) (bool, error) { return f.synced(), nil })
 }
 
-// Run sweeps and looks for further kinds until ctx is done.
+// Run sweeps the Resolver and looks for further kinds at each sweepInterval, until ctx is done.
 func (f *Follower) Run(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		f.resolver.Sweep()
@@ -101,8 +102,8 @@ func (f *Follower) Run(ctx context.Context) {
 	}, sweepInterval)
 }
 
-// Namespaces returns the informer of namespaces, with objects reduced to the fields for groups.
-// Call it after Start.
+// Namespaces returns the informer of namespaces. Its objects have only the fields that grouping
+// reads. Call it after Start.
 func (f *Follower) Namespaces() cache.SharedIndexInformer { return f.namespaces.informer }
 
 func (f *Follower) isRead(gk schema.GroupKind) bool {
@@ -112,7 +113,7 @@ func (f *Follower) isRead(gk schema.GroupKind) bool {
 	return ok
 }
 
-// look follows a kind if it is served.
+// look follows a kind if the API server serves it.
 func (f *Follower) look(ctx context.Context, k *kind) error {
 	logger := klog.FromContext(ctx)
 	about := Kind{GroupVersionKind: k.GroupVersionKind, Resource: k.resource, rule: f.resolver.rules[k.GroupKind()]}
@@ -148,7 +149,6 @@ func (f *Follower) look(ctx context.Context, k *kind) error {
 	return nil
 }
 
-// handler returns the handler for an informer of a kind.
 func (r *Resolver) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 	set := func(obj any) {
 		if u := objectOf(obj); u != nil {
@@ -163,7 +163,7 @@ func (r *Resolver) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: set,
 		UpdateFunc: func(before, after any) {
-			// If an object was deleted and created again while the watch was interrupted, the
+			// If an object is deleted and created again while the watch is interrupted, the
 			// informer reports an update.
 			if b, a := objectOf(before), objectOf(after); b != nil && a != nil && b.GetUID() != a.GetUID() {
 				remove(b)
@@ -174,8 +174,8 @@ func (r *Resolver) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 	}
 }
 
-// follow starts an informer. It calls begun for each watch that begins, and failed for each error.
-// An informer by itself reports only that it was in sync once, not that it still is.
+// follow starts an informer. It calls begun whenever a watch begins, and failed for each error. The
+// informer's HasSynced is not enough, because it stays true after errors.
 func (f *Follower) follow(ctx context.Context, resource schema.GroupVersionResource, transform cache.TransformFunc, handler cache.ResourceEventHandler, begun func(), failed func(error)) (*followed, error) {
 	objects := f.objects.Resource(resource)
 	informer := cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -210,7 +210,8 @@ func (f *Follower) follow(ctx context.Context, resource schema.GroupVersionResou
 	return &followed{informer: informer, told: told.HasSynced}, nil
 }
 
-// refuse records why a kind cannot be read, and reports whether that is new.
+// refuse records why a kind cannot be read. It returns true if the previous attempt succeeded or
+// there was none.
 func (f *Follower) refuse(k *kind, why string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -223,7 +224,6 @@ func (f *Follower) refuse(k *kind, why string) bool {
 	return true
 }
 
-// allow records that a kind can be read.
 func (f *Follower) allow(gk schema.GroupKind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -232,7 +232,8 @@ func (f *Follower) allow(gk schema.GroupKind) {
 	}
 }
 
-// synced reports whether all readable kinds are in sync, and marks each kind that is.
+// synced reports whether all readable kinds are in sync. It clears the trouble of each kind that is
+// in sync.
 func (f *Follower) synced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -255,8 +256,8 @@ func (f *Follower) setNamespace(obj any) {
 	}
 }
 
-// setTrouble sets the reason why objects of a kind are not known; "" if they are. It reports
-// whether the reason is new.
+// setTrouble sets the reason why the objects of a kind are unknown; an empty reason means that they
+// are known. It reports whether the reason has changed.
 func (r *Resolver) setTrouble(k *kind, trouble string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -273,11 +274,11 @@ func objectOf(obj any) *unstructured.Unstructured {
 	return u
 }
 
-// errNoObject is the error for a value from an informer that is not an API object.
+// errNoObject is the error for a value from an informer that is not an unstructured object.
 var errNoObject = errors.New("not an object")
 
-// reducing returns a transform for informers that keeps only the fields for groups. Most of an
-// object is pod templates, status and managed fields.
+// reducing returns a transform for informers that keeps only the fields that grouping reads. Pod
+// templates, status and managed fields are most of an object's size.
 func reducing(k *Kind) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		u, ok := obj.(*unstructured.Unstructured)

@@ -22,10 +22,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// bound is the longest time that any step may take on a busy machine.
+// bound is the longest time that a step of a test may take on a busy machine.
 const bound = time.Minute
 
-// served is the discovery of an API server, by group and version.
+// served is a fake discovery client: the served resources by group and version.
 type served map[string][]metav1.APIResource
 
 func (s served) ServerResourcesForGroupVersion(gv string) (*metav1.APIResourceList, error) {
@@ -43,8 +43,9 @@ func (s served) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList,
 	return nil, nil
 }
 
-// TestFollower checks that all readable kinds are known after Start. A kind that is not served, and
-// one that may not be read, must not block it, and the messages of their pods must say so.
+// TestFollower checks that Start returns when all readable kinds are known. It must return even if
+// a kind is not served or may not be read. The verdicts on pods of these kinds must give the
+// reason.
 func TestFollower(t *testing.T) {
 	t.Parallel()
 	resource := func(kind string) schema.GroupVersionResource {
@@ -93,7 +94,8 @@ func TestFollower(t *testing.T) {
 	}
 }
 
-// TestKindThatIsNotServed checks that the missing kind is logged once for any number of attempts.
+// TestKindThatIsNotServed checks that a missing kind is logged only once, regardless of the number
+// of attempts.
 func TestKindThatIsNotServed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "LeaderWorkerSet")
@@ -115,8 +117,8 @@ func TestKindThatIsNotServed(t *testing.T) {
 	}
 }
 
-// TestRightWithdrawn withdraws the right to read a kind. While it is missing, the verdict on a pod
-// whose owner is not cached names the kind.
+// TestRightWithdrawn withdraws the right to read a kind. The verdict on a pod whose owner is
+// unknown must then name the kind.
 func TestRightWithdrawn(t *testing.T) {
 	t.Parallel()
 	jobs := schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}

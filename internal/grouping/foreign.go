@@ -16,15 +16,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// words are the labels and annotations that pods use to name their group and queue for another
-// scheduler.
+// words describes how pods name their group and queue for another scheduler.
 type words struct {
 	rules []*Rule
-	// queue are the keys that name a queue. One of them is enough.
+	// queue lists the labels and annotations that name the queue. The first one that a pod has
+	// counts.
 	queue []key
 }
 
-// key is the key of a label or an annotation.
+// key is the name of a label or an annotation.
 type key struct {
 	name       string
 	annotation bool
@@ -40,7 +40,8 @@ func (k key) of(pod *corev1.Pod) string {
 func label(name string) key      { return key{name: name} }
 func annotation(name string) key { return key{name: name, annotation: true} }
 
-// foreign returns the words of another scheduler, given its name in groups.labels.
+// foreign returns the words of another scheduler. scheduler is its name in the argument
+// groups.labels.
 func foreign(scheduler configv1alpha1.GroupLabels) words {
 	switch scheduler {
 	case configv1alpha1.LabelsCoscheduling:
@@ -55,8 +56,8 @@ func foreign(scheduler configv1alpha1.GroupLabels) words {
 		}
 	case configv1alpha1.LabelsKAI:
 		rule := podGroupsOf("scheduling.run.ai", "v2alpha2", "spec.queue", "spec.priorityClassName", annotation("pod-group-name"))
-		// Without a total, subgroups have numbers of their own, and each may contain further
-		// subgroups. Such groups are rejected.
+		// Without the total spec.minMember, each subgroup has its own minimum and may contain
+		// further subgroups. Such groups are rejected.
 		rule.Refused = []ForbiddenField{{Set: "spec.topologyConstraint"}, {Set: "spec.minSubGroup"}, {Set: "spec.subGroups", Unless: "spec.minMember"}}
 		return words{
 			rules: []*Rule{rule},
@@ -64,8 +65,8 @@ func foreign(scheduler configv1alpha1.GroupLabels) words {
 		}
 	case configv1alpha1.LabelsKoordinator:
 		return words{rules: []*Rule{
-			// Pods of such gangs give the number of members themselves: by an annotation today, and
-			// by labels in earlier versions.
+			// Pods of these gangs state the number of members themselves: by an annotation today,
+			// by labels in earlier versions of Koordinator.
 			podsThatCount("gang.scheduling.koordinator.sh", annotation("gang.scheduling.koordinator.sh/name"), annotation("gang.scheduling.koordinator.sh/min-available")),
 			podsThatCount("pod-group.scheduling.sigs.k8s.io", label("pod-group.scheduling.sigs.k8s.io/name"), label("pod-group.scheduling.sigs.k8s.io/min-available")),
 			podGroupsOf("scheduling.sigs.k8s.io", "v1alpha1", "", "", label("pod-group.scheduling.sigs.k8s.io")),
@@ -75,8 +76,8 @@ func foreign(scheduler configv1alpha1.GroupLabels) words {
 	}
 }
 
-// PodAnnotations returns the pod annotations that groups and queues depend on, from other
-// schedulers and from operators. They are in no order.
+// PodAnnotations returns the pod annotations that other schedulers and the rules of operators use
+// to assign groups and queues. The result is unsorted.
 func PodAnnotations() []string {
 	var out []string
 	add := func(keys ...key) {
@@ -102,8 +103,8 @@ func PodAnnotations() []string {
 	return out
 }
 
-// Annotations returns the annotations of pods and of their objects that groups and queues depend
-// on, in no order. It does not include Reprieve's own.
+// Annotations returns the annotations of pods and of their owners that determine groups and queues,
+// without Reprieve's own annotations. The result is unsorted.
 func Annotations() []string {
 	out := PodAnnotations()
 	add := func(path Path) {
@@ -124,8 +125,8 @@ func Annotations() []string {
 	return out
 }
 
-// podGroupsOf returns the rule for PodGroups of another API. Pods name a PodGroup by any of the
-// given keys. A pod that names one requests a gang.
+// podGroupsOf returns the rule for PodGroups of another API. Pods name their PodGroup by any of the
+// keys in names. Naming a PodGroup is a request for a gang.
 func podGroupsOf(group, version string, queue, class Path, names ...key) *Rule {
 	return &Rule{
 		Kind: schema.GroupVersionKind{Group: group, Version: version, Kind: "PodGroup"}, Resource: "podgroups", Names: names, Asks: true,
@@ -133,14 +134,14 @@ func podGroupsOf(group, version string, queue, class Path, names ...key) *Rule {
 	}
 }
 
-// podsThatCount returns the rule for gangs without an object. Each pod names its gang and the
-// number of members that it needs.
+// podsThatCount returns the rule for gangs without an owner object. Each pod names its gang (key
+// name) and the number of members that the gang needs (key count).
 func podsThatCount(group string, name, count key) *Rule {
 	return &Rule{Kind: schema.GroupVersionKind{Group: group, Kind: "gang"}, Names: []key{name}, Count: count, Asks: true}
 }
 
-// Understand adds the queue keys of other schedulers to the settings of a profile and returns the
-// settings. The rules of the profile already include the group keys of these schedulers.
+// Understand adds the queue keys of other schedulers to the settings of a profile, and returns the
+// settings. FromArgs has already added the group keys of these schedulers.
 func (s *Settings) Understand(schedulers []configv1alpha1.GroupLabels) *Settings {
 	for _, scheduler := range schedulers {
 		s.queue = append(s.queue, foreign(scheduler).queue...)
@@ -148,11 +149,11 @@ func (s *Settings) Understand(schedulers []configv1alpha1.GroupLabels) *Settings
 	return s
 }
 
-// WithoutGroups returns settings with the same queue keys, but without derived groups.
+// WithoutGroups returns settings that recognize the same queue keys but derive no groups.
 func (s *Settings) WithoutGroups() *Settings { return &Settings{queue: s.queue} }
 
-// QueueOf returns the queue that a pod names by the keys of other schedulers in its profile; "" for
-// none.
+// QueueOf returns the queue that a pod names by a key of another scheduler, if the pod's profile
+// recognizes the key. It is empty for none.
 func (r *Resolver) QueueOf(pod *corev1.Pod) string {
 	if settings, ok := r.profiles[pod.Spec.SchedulerName]; ok {
 		for _, k := range settings.queue {
@@ -164,7 +165,8 @@ func (r *Resolver) QueueOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// nameIn returns the name of the pod's object, if pods name objects of the rule by a key.
+// nameIn returns the object name in the pod's labels or annotations. It is empty if pods do not
+// name objects of the rule, or this pod does not.
 func (r *Rule) nameIn(pod *corev1.Pod) string {
 	if r.NameLabel != "" {
 		return pod.Labels[r.NameLabel]
@@ -177,15 +179,15 @@ func (r *Rule) nameIn(pod *corev1.Pod) string {
 	return ""
 }
 
-// isNamed reports whether pods name the objects of the rule by a key. If not, owner references lead
-// to the objects.
+// isNamed reports whether pods name their object by a label or annotation. Otherwise owner
+// references lead from pods to objects.
 func (r *Rule) isNamed() bool { return r.NameLabel != "" || len(r.Names) > 0 }
 
-// hasObjects is false if gangs of the rule consist of pods only.
+// hasObjects is false for a rule whose gangs have no owner object and consist of pods only.
 func (r *Rule) hasObjects() bool { return r.Count == key{} }
 
-// countIn returns the number of members that a pod gives for its gang, or the reason why it is
-// invalid.
+// countIn returns the number of gang members that a pod states. If the number is invalid, it
+// returns the reason instead.
 func (r *Rule) countIn(pod *corev1.Pod) (int64, string) {
 	given := r.Count.of(pod)
 	n, err := strconv.ParseInt(given, 10, 32)
@@ -195,8 +197,8 @@ func (r *Rule) countIn(pod *corev1.Pod) (int64, string) {
 	return n, ""
 }
 
-// readIn returns the Reading of a gang without an object. Its size comes from the first pod with a
-// valid number of members.
+// readIn returns the Reading of a gang without an owner object. The size comes from the first of
+// the pods that states a valid number of members.
 func (r *Rule) readIn(pods ...*corev1.Pod) Reading {
 	out := Reading{Units: 1, Roles: []Size{{}}}
 	for _, pod := range pods {
@@ -209,8 +211,9 @@ func (r *Rule) readIn(pods ...*corev1.Pod) Reading {
 	return out
 }
 
-// readPods updates the Reading of a gang without an object from its current pods. Running pods come
-// before waiting ones, and older pods before younger ones. Pods that give another number wait.
+// readPods updates the Reading of a gang without an owner object from its current pods. The order
+// of the pods is: running before waiting, then older before younger. Waiting pods that state
+// another number are blocked.
 func (r *Resolver) readPods(o *object) {
 	var running, waiting []*corev1.Pod
 	for _, pod := range r.podsBelow(o) {
@@ -229,7 +232,8 @@ func (r *Resolver) readPods(o *object) {
 	}
 }
 
-// adopt registers a gang without an object when its first pod is seen.
+// adopt records facts that only pods have: that a gang without an owner object exists, or the size
+// of the pod's replica.
 func (r *Resolver) adopt(pod *corev1.Pod, settings *Settings) {
 	for _, rule := range settings.rules {
 		name := rule.nameIn(pod)
@@ -269,8 +273,8 @@ func (r *Resolver) adoptBy(rule *Rule, pod *corev1.Pod, name string) {
 	r.objects[o.uid], r.byName[named] = o, o.uid
 }
 
-// disagrees returns the reason why a pod cannot be in a gang without an object; "" for none. A pod
-// with a node is in the gang.
+// disagrees returns the reason why a pod cannot join its gang without an owner object. It is empty
+// if the pod can join, or has a node already.
 func (o *object) disagrees(pod *corev1.Pod) string {
 	if o.rule.hasObjects() || pod.Spec.NodeName != "" {
 		return ""
@@ -282,7 +286,8 @@ func (o *object) disagrees(pod *corev1.Pod) string {
 	return flaw
 }
 
-// withForeign returns the choice with the fields of an object of another API.
+// withForeign returns the choice with unset fields filled in from the fields of an object of
+// another API.
 func (r *Reading) withForeign(c Choice) Choice {
 	if r.Whole {
 		c.DefaultMode = string(v1alpha1.DisruptionModePodGroup)

@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// newForeignWorld returns a world with a profile that understands other schedulers.
+// newForeignWorld returns a world whose profile recognizes the groups of other schedulers.
 func newForeignWorld(t *testing.T, schedulers ...configv1alpha1.GroupLabels) *world {
 	t.Helper()
 	args := &configv1alpha1.ReprieveArgs{Groups: configv1alpha1.GroupArgs{Labels: schedulers, Kinds: []string{"Job"}}}
@@ -37,7 +37,7 @@ func newForeignWorld(t *testing.T, schedulers ...configv1alpha1.GroupLabels) *wo
 	return w
 }
 
-// theirs adds a PodGroup of another API.
+// theirs adds a PodGroup of another API. annotations and spec are the contents of YAML maps.
 func (w *world) theirs(apiVersion, name, annotations, spec string) {
 	w.t.Helper()
 	u := objectFrom(w.t, fmt.Sprintf("apiVersion: %s\nkind: PodGroup\nmetadata: {namespace: ns, name: %s, uid: %s, annotations: {%s}}\nspec: {%s}\n",
@@ -45,7 +45,7 @@ func (w *world) theirs(apiVersion, name, annotations, spec string) {
 	w.Set(u.GroupVersionKind().GroupKind(), u)
 }
 
-// annotated adds a pod with annotations in pairs.
+// annotated adds a pod. annotations are pairs of a name and a value.
 func (w *world) annotated(name string, annotations ...string) *corev1.Pod {
 	pod := w.pod(name, "")
 	pod.Annotations = map[string]string{}
@@ -139,7 +139,8 @@ func TestForeignGroups(t *testing.T) {
 	}
 }
 
-// TestForeignGroupsOptOut checks that Reprieve's annotations take precedence over those of others.
+// TestForeignGroupsOptOut checks that Reprieve's annotations take precedence over the groups of
+// other schedulers.
 func TestForeignGroupsOptOut(t *testing.T) {
 	t.Parallel()
 	w := newForeignWorld(t, "coscheduling")
@@ -174,8 +175,8 @@ func TestForeignGroupsOptOut(t *testing.T) {
 	}
 }
 
-// TestPodsThatCount checks that gangs without an object exist as long as their pods, and that
-// invalid pods have a reason.
+// TestPodsThatCount checks that a gang without an owner object exists as long as it has pods, and
+// that a pod with an invalid number is blocked with a reason.
 func TestPodsThatCount(t *testing.T) {
 	t.Parallel()
 	const name, count = "gang.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/min-available"
@@ -206,7 +207,8 @@ func TestPodsThatCount(t *testing.T) {
 	if n, _ := w.MinCount(key); n != 4 || w.Hold(again) != (gang.Verdict{}) {
 		t.Errorf("its next run needs %d, want 4", n)
 	}
-	// The namespace's choice comes after some gangs were seen, and while another one appears.
+	// The namespace's settings arrive after some gangs were seen, and another gang appears during
+	// that change.
 	late := w.annotated("f", name, "late", count, "2")
 	late.Namespace = "new"
 	if v := w.Hold(late); v.Reason != ReasonOwnerUnknown {
@@ -228,8 +230,8 @@ func TestPodsThatCount(t *testing.T) {
 	}
 }
 
-// TestPoliciesKnowForeignWords checks that the policies for pods name the keys of other schedulers.
-// They leave such pods to the scheduler.
+// TestPoliciesKnowForeignWords checks that the admission policies for pods list the keys of other
+// schedulers. They must leave pods with such keys to the scheduler.
 func TestPoliciesKnowForeignWords(t *testing.T) {
 	t.Parallel()
 	raw, err := deploy.API.ReadFile("admission-queues.yaml")
@@ -265,8 +267,8 @@ func TestPoliciesKnowForeignWords(t *testing.T) {
 	}
 }
 
-// TestPolicySealsKeys checks that the policy for pods with a node lists all labels and annotations
-// of pods that groups and queues depend on.
+// TestPolicySealsKeys checks that the admission policy for pods with a node lists all labels and
+// annotations that determine groups and queues.
 func TestPolicySealsKeys(t *testing.T) {
 	t.Parallel()
 	raw, err := deploy.API.ReadFile("admission-placed.yaml")
@@ -310,8 +312,8 @@ func TestPolicySealsKeys(t *testing.T) {
 	}
 }
 
-// TestAnnotations checks that the annotations for groups are known wherever annotations are left
-// out.
+// TestAnnotations checks that Annotations and PodAnnotations list all annotations that determine
+// groups, because other packages drop annotations that are not in the lists.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
 	all, pods := Annotations(), PodAnnotations()
@@ -328,8 +330,8 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// TestPodsThatCountAnew checks that the current annotations of a gang's pods count, regardless of
-// which pod was seen first.
+// TestPodsThatCountAnew checks that the size of a gang follows the current annotations of its pods,
+// regardless of which pod was seen first.
 func TestPodsThatCountAnew(t *testing.T) {
 	t.Parallel()
 	const name, count = "gang.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/min-available"
@@ -339,11 +341,12 @@ func TestPodsThatCountAnew(t *testing.T) {
 		}
 	}
 	tests := map[string]struct {
-		// first is the count of the first pod, and others that of the two others.
+		// first is the number that the first pod states. others is the number that the other two
+		// pods state.
 		first, others string
 		change        func(w *world, pods []*corev1.Pod)
 		want          int
-		// wantHeld are the blocked pods.
+		// wantHeld lists the names of the blocked pods.
 		wantHeld []string
 	}{
 		"the first says nothing that counts": {first: "x", others: "3", want: 3, wantHeld: []string{"a"}},

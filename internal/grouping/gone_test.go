@@ -22,8 +22,8 @@ func (w *world) executor(name, application string) *corev1.Pod {
 	return w.pod(name, "Pod/driver", sparkName, application, sparkRole, "executor")
 }
 
-// TestLostPods checks the reason for pods that a deleted object leaves without a node. A process
-// that starts later must give the same kind of reason.
+// TestLostPods checks the reason for the block of pods without a node whose object was deleted. A
+// process that starts later must give the same kind of reason.
 func TestLostPods(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -64,8 +64,8 @@ func TestLostPods(t *testing.T) {
 	}
 }
 
-// TestHoldsAreTold checks that changes of the reason to be blocked are reported while the pod does
-// not change.
+// TestHoldsAreTold checks that a changed reason for a block is reported, even if the pod does not
+// change.
 func TestHoldsAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job")
@@ -88,8 +88,8 @@ func TestHoldsAreTold(t *testing.T) {
 	step("false", "parallelism: 3")
 }
 
-// TestPodAmidAChange adds a pod at each point of a change of its object. Either the end of its
-// block is reported, or it is not blocked at the first look.
+// TestPodAmidAChange adds a pod at each step of a change of its object. If the pod is blocked when
+// it appears, the end of the block must be reported.
 func TestPodAmidAChange(t *testing.T) {
 	t.Parallel()
 	for _, annotations := range []string{"", gangOn} {
@@ -123,8 +123,8 @@ func TestPodAmidAChange(t *testing.T) {
 	}
 }
 
-// TestMadeAnewUnseen checks an object that was deleted and created again during an interrupted
-// watch. An informer reports it as an update.
+// TestMadeAnewUnseen checks an object that was deleted and created again while the watch was
+// interrupted. An informer reports that as an update.
 func TestMadeAnewUnseen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job")
@@ -147,21 +147,20 @@ func TestMadeAnewUnseen(t *testing.T) {
 	}
 }
 
-// TestNamesakes has an object with the name of a deleted one that still has pods. Pods name both by
-// the same label.
+// TestNamesakes checks an object with the name of a deleted object that still has pods. The pods of
+// both objects have the same name label.
 func TestNamesakes(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	tests := map[string]struct {
-		// age is the age of the pod minus the age of the second object. runs is true if the pod has
-		// a node.
+		// age is how much older the pod is than the second object; a negative age means that the
+		// pod is younger. runs is true if the pod has a node.
 		age  time.Duration
 		runs bool
-		// unseen is true if the first object has never been known.
+		// unseen is true if the Resolver has never known the first object.
 		unseen bool
-		// want is the pod's object; "" for none.
-		want string
-		// wantHold is true if the pod is blocked.
+		// want is the pod's object. It is empty for none.
+		want     string
 		wantHold bool
 	}{
 		"a pod that was made later":                {age: -time.Second, want: "second"},
@@ -198,7 +197,7 @@ func TestNamesakes(t *testing.T) {
 	}
 }
 
-// application adds a SparkApplication with the name spark, by its UID.
+// application adds a SparkApplication with the name spark and the given UID and creation time.
 func (w *world) application(uid types.UID, at time.Time) {
 	w.t.Helper()
 	u := objectFrom(w.t, "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {namespace: ns, name: spark, annotations: {"+gangOn+"}}\nspec: {executor: {instances: 3}}\n")
@@ -207,8 +206,8 @@ func (w *world) application(uid types.UID, at time.Time) {
 	w.Set(u.GroupVersionKind().GroupKind(), u)
 }
 
-// TestNamesakesAreForgotten checks that a deleted object is known exactly as long as it has pods of
-// its own, regardless of the other object's pods.
+// TestNamesakesAreForgotten checks that a deleted object is remembered only while its own pods
+// exist. Pods of the new object with the same name do not count.
 func TestNamesakesAreForgotten(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -233,7 +232,7 @@ func TestNamesakesAreForgotten(t *testing.T) {
 	if w.objects["first"] != nil || w.objects["second"] == nil {
 		t.Errorf("known are %v", w.objects)
 	}
-	// Objects of other rules may have older pods.
+	// Under other rules, pods may be older than their object.
 	theirs := newForeignWorld(t, "coscheduling")
 	early := theirs.pod("early", "", "scheduling.x-k8s.io/pod-group", "g")
 	early.CreationTimestamp = metav1.NewTime(at.Add(-time.Hour))
@@ -245,7 +244,7 @@ func TestNamesakesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestPartNames checks that different labels lead to different names.
+// TestPartNames checks that different labels result in different names.
 func TestPartNames(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]string)

@@ -13,32 +13,34 @@ import (
 
 // Group describes a derived PodGroup.
 type Group struct {
-	// Owner is a reference to the object. It is not the group's controller, and its deletion does
-	// not wait for the group. If Ownerless is true, there are only pods, and the reference has only
-	// names.
-	Owner     metav1.OwnerReference
+	// Owner refers to the object that the group is derived from. The reference is not the
+	// controller reference of the PodGroup and does not block the object's deletion.
+	Owner metav1.OwnerReference
+	// Ownerless is true for a gang that consists of pods only. Owner then has only a kind and a
+	// name.
 	Ownerless bool
-	// Part distinguishes the group from others of the same object: its replica, role or both. It is
-	// "" for the only group.
+	// Part distinguishes the group from other groups of the same object: it has the replica, the
+	// role or both. It is empty if the object has one group.
 	Part string
-	// MinCount is the number of members that the gang needs. Over is how many of these members the
-	// controller does not create any more, because their part of the work is done.
+	// MinCount is the number of members that the gang needs. Over is the number of these members
+	// that the controller no longer creates, because their work is done.
 	MinCount, Over int
-	// Suspended is true while the object has no pods. Ended is true if the object is deleted, or no
-	// longer has such a group.
+	// Suspended is true while the object is suspended and has no pods. Ended is true if the object
+	// was deleted or no longer has this group.
 	Suspended, Ended bool
-	// Finished is true once the object's work is done. No more pods will come unless it is started
+	// Finished is true if the object's work is done. It gets no more pods unless it is started
 	// again.
 	Finished bool
-	// Surplus is true for a replica past the object's number of replicas. It may still have pods
-	// while it replaces others.
+	// Surplus is true for a replica whose index is past the object's number of replicas. During a
+	// rollout, such a replica may still have pods.
 	Surplus bool
 	Choice  Choice
-	// Note describes changes of the object that are not in force yet; "" for none.
+	// Note describes changes of the object that do not apply yet. It is empty if there are none.
 	Note string
 }
 
-// Group returns a derived group; false if it is not derived or not known.
+// Group returns the derived group with the key. It returns false if no such group is derived or
+// known.
 func (r *Resolver) Group(key types.NamespacedName) (Group, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -60,7 +62,7 @@ func (r *Resolver) Group(key types.NamespacedName) (Group, bool) {
 	}, true
 }
 
-// hasGroup reports whether an object now has a group with a suffix.
+// hasGroup reports whether the object's current plan includes a group with the suffix.
 func (r *Resolver) hasGroup(o *object, s suffix) bool {
 	p := o.planOf(s.unit)
 	if p.flaw != "" || p.perRole != (s.role != "") {
@@ -74,15 +76,15 @@ func (r *Resolver) hasGroup(o *object, s suffix) bool {
 	return false
 }
 
-// isSurplus reports whether a unit is past its object's number of units. A unit without a number in
-// its name is not.
+// isSurplus reports whether a replica's index is past the object's number of replicas. It returns
+// false for a replica whose name is not a number.
 func (o *object) isSurplus(s suffix) bool {
 	n, err := strconv.ParseInt(s.unit, 10, 64)
 	return o.rule.UnitLabel != "" && err == nil && n >= o.plan.reading.Units
 }
 
-// RoleOf returns the role of a pod in its derived group, and how many members of the role the group
-// needs. It returns 0 for a pod without such a group.
+// RoleOf returns the role of a pod in its derived group, and the number of members of that role
+// that the group needs. The number is 0 for a pod without a derived group.
 func (r *Resolver) RoleOf(pod *corev1.Pod) (role string, needed int) {
 	settings, ok := r.profiles[pod.Spec.SchedulerName]
 	if _, named := gang.GroupOf(pod); named || !ok {
@@ -100,8 +102,8 @@ func (r *Resolver) RoleOf(pod *corev1.Pod) (role string, needed int) {
 	return size.Name, int(size.Count)
 }
 
-// Recall registers a group that an earlier process has written, by its name and the object that
-// owns it. The group may have no pods to derive it from.
+// Recall registers a group that an earlier process has derived, by the key of its PodGroup and the
+// UID of its object. Otherwise, a group without pods would be unknown.
 func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +120,8 @@ func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	if o.rule.UnitLabel != "" {
 		unit, rest, _ = strings.Cut(rest, "-")
 	}
-	// Finally, treat the rest of the name as a role that the object no longer has.
+	// Try the roles of the object. Last, try the rest of the name as a role that the object no
+	// longer has.
 	roles := []string{""}
 	for _, role := range o.plan.reading.Roles {
 		roles = append(roles, role.Name)
@@ -131,19 +134,22 @@ func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	}
 }
 
-// IsBounded reports whether the group's priority may not exceed the priority of its pods.
-// Administrators may lift that bound by the class of a namespace.
+// IsBounded reports whether the group's priority must not exceed the priority of its pods. The
+// bound does not apply if the priority class comes from the namespace, which only administrators
+// can change.
 func (g *Group) IsBounded() bool { return !g.Choice.ClassOfNamespace }
 
-// IsBounded reports whether a group is derived and bounded by the priority of its pods.
+// IsBounded reports whether the group with the key is derived and bounded by the priority of its
+// pods. See [Group.IsBounded].
 func (r *Resolver) IsBounded(key types.NamespacedName) bool {
 	g, ok := r.Group(key)
 	return ok && g.IsBounded()
 }
 
-// Needs returns the number of members that a group needs, given its current number. Towards the end
-// of the object's work, the controller may create fewer members, and finished members may be gone.
-// If at least MinCount members exist, the group needs MinCount.
+// Needs returns the number of members that the group needs while it has the given number of
+// members. Usually this is MinCount. Towards the end of the object's work, the controller no longer
+// creates some members, and finished members may be deleted. So a group with fewer members than
+// MinCount needs fewer.
 func (g *Group) Needs(members int) int {
 	if members < g.MinCount {
 		return max(g.MinCount-g.Over, min(g.MinCount, 1))
@@ -151,8 +157,8 @@ func (g *Group) Needs(members int) int {
 	return g.MinCount
 }
 
-// MinCount returns the minimum number of members that a derived group needs; false for a group that
-// is not derived.
+// MinCount returns the minimum number of members that a derived group needs. It returns false if
+// the group is not derived.
 func (r *Resolver) MinCount(key types.NamespacedName) (int, bool) {
 	g, ok := r.Group(key)
 	return g.Needs(0), ok && !g.Ended

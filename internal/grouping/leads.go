@@ -9,7 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// MayLead is part of gang.Derived.
+// MayLead reports whether a pod may be a driver, from its profile and labels alone. It implements
+// gang.Derived.
 func (r *Resolver) MayLead(pod *corev1.Pod) bool {
 	settings, ok := r.profiles[pod.Spec.SchedulerName]
 	if _, named := gang.GroupOf(pod); named || !ok {
@@ -21,9 +22,9 @@ func (r *Resolver) MayLead(pod *corev1.Pod) bool {
 	})
 }
 
-// Leads returns the number of pods of other roles that a driver needs, and their PodGroup if they
-// have one. It returns false for a pod whose object does not make it a driver. The need is 0 if the
-// driver and its workers are in the same gang.
+// Leads returns the number of worker pods that a driver needs, and the workers' PodGroup if they
+// have one. The number is 0 if the driver and its workers are in one gang. Leads returns false for
+// a pod that its object does not define as a driver.
 func (r *Resolver) Leads(pod *corev1.Pod) (gang.Lead, bool) {
 	settings, ok := r.profiles[pod.Spec.SchedulerName]
 	if _, named := gang.GroupOf(pod); named || !ok {
@@ -48,7 +49,8 @@ func (r *Resolver) Leads(pod *corev1.Pod) (gang.Lead, bool) {
 	return o.leadOf(settings, unit, p, &own, sizes), true
 }
 
-// leadOf returns the need of a driver of a role in a unit, from the sizes of all roles there.
+// leadOf returns the number and the PodGroup of the workers that a driver needs. own is the size of
+// the driver's role; sizes are the sizes of all roles in the replica.
 func (o *object) leadOf(settings *Settings, unit string, p *plan, own *Size, sizes []Size) gang.Lead {
 	workers, mayCome := 0, false
 	var roles []string
@@ -60,7 +62,7 @@ func (o *object) leadOf(settings *Settings, unit string, p *plan, own *Size, siz
 	}
 	switch {
 	case workers > 0 && !own.Alone:
-		// They are placed together, or not at all.
+		// The driver and its workers are in one gang.
 		return gang.Lead{}
 	case workers == 0 && mayCome:
 		workers = 1

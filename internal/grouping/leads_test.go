@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestLeads checks which pods are drivers by their objects, and how many workers they need.
+// TestLeads checks which pods are drivers according to their objects, and how many workers they
+// need.
 func TestLeads(t *testing.T) {
 	t.Parallel()
 	const unit, worker, name = "leaderworkerset.sigs.k8s.io/group-index", "leaderworkerset.sigs.k8s.io/worker-index", "leaderworkerset.sigs.k8s.io/name"
@@ -28,7 +29,7 @@ func TestLeads(t *testing.T) {
 		pod     *corev1.Pod
 		leads   bool
 		workers int
-		// group is the group of the workers, without its hash.
+		// group is the name of the workers' group, without its hash.
 		group string
 	}{
 		"a driver of Spark":               {w.pod("1", "SparkApplication/spark", sparkName, "spark", "spark-role", "driver"), true, 3, "spark"},

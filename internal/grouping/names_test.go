@@ -6,8 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// TestNamesOfParts checks that a group of a replica and a role has a valid name, and that different
-// parts of an object have different names. A rule of the operator may have both labels.
+// TestNamesOfParts checks that the name of a group for a replica and a role is valid, and that
+// different groups of an object have different names. A rule of an operator can have replicas and
+// roles.
 func TestNamesOfParts(t *testing.T) {
 	t.Parallel()
 	long := func(of string, n int) string {

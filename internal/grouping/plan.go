@@ -15,25 +15,27 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// plan is the way that the pods of an object are grouped, from the object and its namespace.
+// plan defines how the pods of an object are grouped, according to the object and its namespace.
 type plan struct {
 	choice  Choice
 	reading Reading
-	// flaw is the reason why no group can be made although one is requested; "" for none.
+	// flaw is the reason why the requested group cannot be derived. It is empty if it can be
+	// derived.
 	flaw string
-	// perRole is true for one gang per role.
+	// perRole is true if each role is a gang, instead of all roles together.
 	perRole bool
-	// asks is true if pods have requested a gang by naming the object.
+	// asks is true if naming the object is a request for a gang.
 	asks bool
 }
 
-// newPlan returns the plan for an object. It inherits unset fields from its namespace. The function
-// served reports whether a scheduler groups pods of its kind.
+// newPlan returns the plan for an object. The object's own settings precede the namespace's
+// inherited ones. served reports whether a scheduler name is a profile that groups pods of the
+// object's kind.
 func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace string, served func(scheduler string) bool) *plan {
 	reading.Roles = without(reading.Roles, served)
 	p := &plan{choice: own.or(inherited), reading: reading, asks: rule.Asks}
-	// An object without roles is one gang, even if its namespace asks for a gang for each role. The
-	// namespace may have that setting because of other objects.
+	// An object without roles is one gang, even if its namespace requests a gang for each role. The
+	// namespace may request this for other objects.
 	p.perRole = rule.RoleLabel != "" && (p.choice.Per == v1alpha1.GangPerRole || p.choice.Per == "" && reading.InOrder)
 	switch {
 	case p.choice.flaw() != "":
@@ -54,10 +56,11 @@ func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace strin
 	return p
 }
 
-// without removes the roles that belong to other schedulers from the gang. An example is a driver
-// for the cluster's default scheduler, with workers that are a gang. If only some roles name a
-// scheduler, the default scheduler is responsible for the others. If no profile has that name, they
-// are scheduled separately.
+// without returns the roles with the pods of other schedulers removed from the gang. An example is
+// a driver for the default scheduler, whose workers are a gang.
+//
+// If only some roles name a scheduler, the other roles belong to the default scheduler. They are
+// scheduled separately unless a profile has its name.
 func without(roles []Size, served func(scheduler string) bool) []Size {
 	named := slices.ContainsFunc(roles, func(role Size) bool { return role.Scheduler != "" && served(role.Scheduler) })
 	if !named {
@@ -72,14 +75,14 @@ func without(roles []Size, served func(scheduler string) bool) []Size {
 	return out
 }
 
-// grouped reports whether the pods of a profile are grouped.
+// grouped reports whether the pods of a profile are grouped by this plan.
 func (p *plan) grouped(s *Settings) bool {
-	// A value other than "true" or "false" also requests a group. It is reported as a flaw.
+	// An invalid value also counts as a request for a group. The plan's flaw then reports it.
 	return p.choice.Gang != "false" && (p.choice.Gang != "" || p.asks || s.Always)
 }
 
-// roleOf returns the role of a pod; false if it has none of its object's roles. A pod with a node
-// keeps the role from its placement, even if its label changes.
+// roleOf returns the role of a pod. It returns false if the object has no role with the pod's
+// label. A pod with a node keeps the role that it was placed in, even if its label changes.
 func roleOf(rule *Rule, roles []Size, pod *corev1.Pod) (Size, bool) {
 	if rule.RoleLabel == "" && len(roles) > 0 {
 		return roles[0], true
@@ -98,9 +101,11 @@ func roleOf(rule *Rule, roles []Size, pod *corev1.Pod) (Size, bool) {
 	return Size{}, false
 }
 
-// members returns the number of members that the group of a unit and role needs, given the unit's
-// roles. The count is 0 if the object no longer has such a group. over is how many of these members
-// are not created any more. If no member is needed but some may come, the count is 1.
+// members returns the number of members that the group of a suffix needs, given the roles of the
+// replica. The number is 0 if there is no such group. It is 1 if the group needs no member but may
+// get some.
+//
+// over is the number of these members that the controller no longer creates.
 func (p *plan) members(roles []Size, suffix suffix) (count, over int64) {
 	for _, role := range roles {
 		if !role.Alone && (!p.perRole || role.Name == suffix.role) {
@@ -116,21 +121,21 @@ func (p *plan) members(roles []Size, suffix suffix) (count, over int64) {
 	return count, over
 }
 
-// suffix distinguishes the groups of one object.
+// suffix distinguishes the groups of one object by replica (unit) and role.
 type suffix struct{ unit, role string }
 
-// name returns the part of a group's name for a suffix.
+// name returns the suffix as a part of the group's name.
 func (s suffix) name() string {
 	parts := slices.DeleteFunc([]string{s.unit, s.role}, func(part string) bool { return part == "" })
 	return strings.ToLower(strings.Join(parts, "-"))
 }
 
-// Settings are the settings of a profile.
+// Settings are the grouping settings of a profile.
 type Settings struct {
-	// Always is true if all objects are grouped unless they opt out.
+	// Always is true if objects are grouped by default. Objects can opt out.
 	Always bool
 	rules  []*Rule
-	// queue are further keys that name the queue of a pod.
+	// queue lists further labels and annotations that name the queue of a pod.
 	queue []key
 }
 
@@ -139,7 +144,8 @@ func NewSettings(rules []*Rule, always bool) *Settings {
 	return &Settings{Always: always, rules: rules}
 }
 
-// Merge returns the union of the profiles' rules. Profiles must have the same rule for a kind.
+// Merge returns the rules of all profiles. It returns an error if two profiles have different rules
+// for one kind.
 func Merge(profiles map[string]*Settings) ([]*Rule, error) {
 	var out []*Rule
 	from := make(map[*Rule]string)
@@ -159,13 +165,12 @@ func Merge(profiles map[string]*Settings) ([]*Rule, error) {
 	return out, nil
 }
 
-// has reports whether the profile has a rule for a kind.
 func (s *Settings) has(kind schema.GroupKind) bool {
 	return slices.ContainsFunc(s.rules, func(r *Rule) bool { return r.Kind.GroupKind() == kind })
 }
 
-// follows reports whether objects of a kind may define groups of the profile, or lead to objects
-// that do.
+// follows reports whether the profile needs objects of a kind: to define groups, or to find the
+// owners that define groups.
 func (s *Settings) follows(kind schema.GroupKind) bool {
 	return s.has(kind) || slices.ContainsFunc(s.rules, func(r *Rule) bool {
 		return slices.ContainsFunc(r.Through, func(t Through) bool { return t.Kind.GroupKind() == kind })

@@ -8,8 +8,8 @@ import (
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 )
 
-// SettingsOf returns the settings of profiles in the arguments of a plugin, by profile name.
-// Profiles without rules are left out. The error names the profile and the invalid argument.
+// SettingsOf returns the settings of each profile by its name, from the arguments of the named
+// plugin. It omits profiles without rules. The error names the profile and the invalid argument.
 func SettingsOf(profiles []config.KubeSchedulerProfile, plugin string) (map[string]*Settings, error) {
 	out := make(map[string]*Settings)
 	for i := range profiles {

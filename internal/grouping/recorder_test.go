@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// notes are the calls to a Recorder.
+// notes records the calls to a Recorder as text.
 type notes []string
 
 func (n *notes) Known(resource schema.GroupVersionResource, u *unstructured.Unstructured) {
@@ -20,8 +20,8 @@ func (n *notes) Forgotten(resource schema.GroupVersionResource, _, name string) 
 	*n = append(*n, resource.Resource+"/"+name+" forgotten")
 }
 
-// TestRecorder checks that objects are reported in the state that is in use. Deferred changes are
-// not reported, nor a deletion while pods are left.
+// TestRecorder checks that the Recorder gets objects in the state that groups use. It must not get
+// a change that is deferred. It must not get a deletion while pods of the object are left.
 func TestRecorder(t *testing.T) {
 	t.Parallel()
 	w, told := newWorld(t, false, "Job", "RayJob"), &notes{}

@@ -12,15 +12,15 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Kind is a kind with objects that define groups, or lead to objects that do.
+// Kind is a kind of object that defines groups, or that is between pods and such an object.
 type Kind struct {
 	schema.GroupVersionKind
-	// Resource is the API's resource name of the kind.
+	// Resource is the plural resource name of the kind.
 	Resource string
 	rule     *Rule
 }
 
-// Kinds returns the kinds to follow, sorted by group and kind. Any goroutine may call it.
+// Kinds returns the kinds to follow, sorted by kind and group. It is safe for concurrent use.
 func (r *Resolver) Kinds() []Kind {
 	out := make([]Kind, 0, len(r.kinds))
 	for gk, k := range r.kinds {
@@ -30,9 +30,9 @@ func (r *Resolver) Kinds() []Kind {
 	return out
 }
 
-// Reduce returns an object of the kind with only the fields for groups. These are names, owners,
-// the creation time, the annotations for users' choices, and the fields that the kind's rule reads.
-// The specs of containers are removed.
+// Reduce returns an object of the kind with only the fields that grouping reads. These are its
+// identity, owners and creation time, the annotations for users' choices, and the fields in the
+// kind's rule. The specs of containers are removed.
 func (k *Kind) Reduce(u *unstructured.Unstructured) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: make(map[string]any)}
 	out.SetGroupVersionKind(u.GroupVersionKind())
@@ -56,7 +56,7 @@ func (k *Kind) Reduce(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
-// copyRead copies the fields that a rule reads.
+// copyRead copies the fields that the rule reads.
 func (r *Rule) copyRead(to, from map[string]any) {
 	within := make(map[Path][]Path)
 	read := func(list Path, paths ...Path) { within[list] = append(within[list], paths...) }
@@ -103,7 +103,7 @@ func (r *Rule) copyRead(to, from map[string]any) {
 	}
 }
 
-// reduceItems returns a list or map with items that have only the fields at some paths.
+// reduceItems returns a list or map whose items have only the fields at the paths.
 func reduceItems(v any, paths []Path) any {
 	reduced := func(item any) any {
 		fields, ok := item.(map[string]any)
@@ -140,8 +140,8 @@ func copyPaths(to, from map[string]any, paths []Path) {
 	}
 }
 
-// plain returns the part of a value that rules read. Of lists and objects, rules read only whether
-// they exist.
+// plain returns the part of a value that rules read. For a list or an object, rules read only
+// whether it exists, so plain empties it.
 func plain(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -153,8 +153,8 @@ func plain(v any) any {
 	}
 }
 
-// set sets the value at a path. If another path has set a value there or above, set changes
-// nothing.
+// set sets the value at a path. It changes nothing if another path has already set a value at this
+// path or at a parent of it.
 func (p Path) set(to map[string]any, v any) {
 	names := p.names()
 	for _, name := range names[:len(names)-1] {
@@ -175,15 +175,15 @@ func (p Path) set(to map[string]any, v any) {
 	to[last] = v
 }
 
-// SetTrouble sets the reason why the objects of a kind are not known; "" if they are. Messages to
-// pods of such objects include it.
+// SetTrouble sets the reason why the objects of a kind are unknown; an empty reason means that they
+// are known. Verdicts on pods of such objects include the reason.
 func (r *Resolver) SetTrouble(gk schema.GroupKind, trouble string) {
 	if k, ok := r.kinds[gk]; ok {
 		r.setTrouble(k, trouble)
 	}
 }
 
-// NotServed returns the trouble of a kind that the API server does not serve.
+// NotServed returns the reason for SetTrouble if the API server does not serve the kind.
 func (k *Kind) NotServed() string {
 	return fmt.Sprintf("the API server does not serve %s of %s", k.Resource, k.GroupVersion())
 }

@@ -8,8 +8,8 @@ import (
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 )
 
-// TestReduce checks that reduced objects keep exactly the fields for groups and have the same
-// reading.
+// TestReduce checks that a reduced object has exactly the fields that grouping reads, and that its
+// Reading equals the Reading of the whole object.
 func TestReduce(t *testing.T) {
 	t.Parallel()
 	const head = "metadata: {namespace: ns, name: x, uid: u, creationTimestamp: '2026-01-02T03:04:05Z', annotations: {reprieve.dev/gang: 'true', who: alice}, labels: {reprieve.dev/queue: q, who: alice}}\n"
@@ -82,7 +82,7 @@ func TestReduce(t *testing.T) {
 				}
 			}
 			before, after := rule.Read(u), rule.Read(reduced)
-			// An invalid value that the flaw shows may be reduced.
+			// The flaw quotes the invalid value, which may be reduced.
 			before.Flaw, _, _ = strings.Cut(before.Flaw, " is ")
 			after.Flaw, _, _ = strings.Cut(after.Flaw, " is ")
 			if !reflect.DeepEqual(before, after) {

@@ -16,43 +16,45 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Reasons why a pod without a group is blocked.
+// These are the reasons for blocking a pod without a group.
 const (
-	// ReasonOwnerUnknown: the object that the pod belongs to is not known yet, or does not exist.
+	// ReasonOwnerUnknown means that the object that the pod belongs to is not known yet, or does
+	// not exist.
 	ReasonOwnerUnknown = "OwnerUnknown"
-	// ReasonNotGroupable: the object requests a group, but the group cannot be determined.
+	// ReasonNotGroupable means that the object requests a group that cannot be derived.
 	ReasonNotGroupable = "NotGroupable"
 )
 
-// Pods is the Resolver's interface to the scheduler.
+// Pods is the Resolver's interface to the pods of the scheduler.
 type Pods interface {
-	// Anchored returns the pods with an anchor, finished ones included.
+	// Anchored returns the pods with an anchor, including finished pods. See [Resolver.AnchorsOf].
 	Anchored(anchor string) []*corev1.Pod
-	// MembershipChanged is called for a pod whose group has changed, or that is no longer blocked.
+	// MembershipChanged is called for a pod whose group has changed, or whose block has begun or
+	// ended. before is the previous group; was is false if there was none.
 	MembershipChanged(pod *corev1.Pod, before types.NamespacedName, was bool)
 }
 
-// Recorder records the objects that a Resolver uses, so that its results can be reproduced.
+// Recorder records the objects that a Resolver uses, so that a replay can reproduce its results.
 type Recorder interface {
-	// Known is called with an object that is used from now on, reduced to the fields for groups. It
-	// must not be changed.
+	// Known is called when groups begin to use an object in a new state. The object has only the
+	// fields that grouping reads. The Recorder must not change it.
 	Known(resource schema.GroupVersionResource, u *unstructured.Unstructured)
-	// Forgotten is called for an object that is no longer used.
+	// Forgotten is called when groups no longer use an object.
 	Forgotten(resource schema.GroupVersionResource, namespace, name string)
 }
 
-// Resolver maps pods to derived groups. It is safe for concurrent use and never blocks on calls.
+// Resolver maps pods to derived groups. It is safe for concurrent use and makes no API calls.
 type Resolver struct {
-	// These fields do not change.
+	// The following four fields are set before use and do not change.
 	rules    map[schema.GroupKind]*Rule
 	profiles map[string]*Settings
 	pods     Pods
 	recorder Recorder
-	// changed is called for groups whose PodGroup may be outdated. holdChanged is called for pods
-	// whose reason to be blocked has changed or ended.
+	// changed is called with the key of each group whose PodGroup may be outdated. holdChanged is
+	// called with the key of each pod whose block has begun, ended or changed its reason.
 	changed, holdChanged func(types.NamespacedName)
 
-	// changing serializes changes of the state below.
+	// changing serializes changes of the state below. Take it before mu.
 	changing sync.Mutex
 
 	mu         sync.RWMutex
@@ -64,43 +66,45 @@ type Resolver struct {
 	groups     map[types.NamespacedName]member
 }
 
-// kind is a kind with followed objects.
+// kind is a followed kind.
 type kind struct {
 	schema.GroupVersionKind
 	resource string
-	// trouble is the reason why its objects are not known; "" if they are.
+	// trouble is the reason why the objects of the kind are unknown. It is empty if they are known.
 	trouble string
-	// wanted is true once a pod is blocked because an object of this kind is unknown.
+	// wanted is true once a pod has been blocked because an object of this kind is unknown.
 	wanted atomic.Bool
 }
 
-// object is an object of a followed kind.
+// object is an object of a followed kind, or a gang without an owner object.
 type object struct {
 	objectName
 	gvk schema.GroupVersionKind
 	uid types.UID
-	// created is the creation time; zero if unknown. replaced is the previous object with the same
-	// name.
+	// created is the creation time, or zero if it is unknown. replaced is the UID of the previous
+	// object with the same name.
 	created  metav1.Time
 	replaced types.UID
 	owner    *metav1.OwnerReference
-	// gone is true if the object was deleted and some of its pods still exist.
+	// gone is true if the object was deleted but some of its pods still exist.
 	gone bool
 
 	// seen is the object as last read.
 	seen *unstructured.Unstructured
-	// rule is nil for a kind that only leads to others. The fields below are used only with a rule.
+	// rule is nil for a kind that does not define groups itself. The fields below are used only if
+	// rule is set.
 	rule    *Rule
 	reading Reading
 	choice  Choice
-	// plan is the current plan; nil until the namespace is known. Units in kept use another plan as
-	// long as they run.
+	// plan is the current plan. It is nil until the namespace is known.
 	plan *plan
+	// kept maps a replica to the plan that it keeps while its pods run, if that is not the current
+	// plan.
 	kept map[string]*plan
-	// note is the reason why the plan of some unit differs from the object's current state; "" if
-	// none does.
+	// note is the reason why some replica does not follow the object's current state. It is empty
+	// if all replicas follow it.
 	note string
-	// said has the size of each unit, from an annotation on the youngest pod of the unit.
+	// said maps a replica to its size, according to an annotation of its youngest pod.
 	said  map[string]saidSize
 	names map[suffix]types.NamespacedName
 }
@@ -110,7 +114,7 @@ type objectName struct {
 	namespace, name string
 }
 
-// member identifies a group by its object.
+// member identifies a derived group: its object (root) and its suffix.
 type member struct {
 	root   types.UID
 	suffix suffix
@@ -118,8 +122,8 @@ type member struct {
 
 var _ gang.Derived = (*Resolver)(nil)
 
-// NewResolver returns a Resolver for the pods of profiles, by their names. It has no data until a
-// [Follower] runs. The function changed must not block.
+// NewResolver returns a Resolver for the profiles, by name. It has no data until a [Follower] runs.
+// It calls changed for each group whose PodGroup may be outdated. changed must not block.
 func NewResolver(profiles map[string]*Settings, changed func(types.NamespacedName)) (*Resolver, error) {
 	rules, err := Merge(profiles)
 	if err != nil {
@@ -133,7 +137,7 @@ func NewResolver(profiles map[string]*Settings, changed func(types.NamespacedNam
 	for _, rule := range rules {
 		r.rules[rule.Kind.GroupKind()] = rule
 		if !rule.hasObjects() {
-			// There is no object to read.
+			// Gangs of this rule have no owner object to follow.
 			continue
 		}
 		for _, through := range append([]Through{{rule.Kind, rule.Resource}}, rule.Through...) {
@@ -149,17 +153,17 @@ func NewResolver(profiles map[string]*Settings, changed func(types.NamespacedNam
 // Used reports whether any profile derives groups.
 func (r *Resolver) Used() bool { return len(r.rules) > 0 }
 
-// Attach sets the scheduler. Call it before a Follower starts.
+// Attach sets the source of pods. Call it before a Follower starts.
 func (r *Resolver) Attach(pods Pods) { r.pods = pods }
 
-// RecordTo sets the recorder of known objects. Call it before a Follower starts.
+// RecordTo sets the Recorder. Call it before a Follower starts.
 func (r *Resolver) RecordTo(by Recorder) { r.recorder = by }
 
-// TellHolds sets the function that is called for pods whose reason to be blocked has changed or
-// ended. The function must not block. Call TellHolds before a Follower starts.
+// TellHolds sets the function that is called for each pod whose block has begun, ended or changed
+// its reason. The function must not block. Call TellHolds before a Follower starts.
 func (r *Resolver) TellHolds(to func(pod types.NamespacedName)) { r.holdChanged = to }
 
-// GroupOf returns the PodGroup of a pod: the group in its label, or else the derived one.
+// GroupOf returns the PodGroup of a pod: the group that the pod names, or else the derived group.
 func (r *Resolver) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	if key, ok := gang.GroupOf(pod); ok {
 		return key, true
@@ -182,8 +186,8 @@ func (r *Resolver) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return r.name(o.uid, suffix)
 }
 
-// Hold returns the reason why a pod is blocked until more about its object is known; the zero
-// Verdict if it is not.
+// Hold returns the reason why a pod is blocked until more is known about its group. It returns the
+// zero Verdict if the pod is not blocked.
 func (r *Resolver) Hold(pod *corev1.Pod) gang.Verdict {
 	settings, ok := r.profiles[pod.Spec.SchedulerName]
 	if _, named := gang.GroupOf(pod); named || !ok {
@@ -196,8 +200,8 @@ func (r *Resolver) Hold(pod *corev1.Pod) gang.Verdict {
 	return hold
 }
 
-// name returns the name of a group and records it for later lookups. It returns false if the object
-// is not known.
+// name returns the name of a group and registers the group for later lookups. It returns false if
+// the object is unknown.
 func (r *Resolver) name(root types.UID, suffix suffix) (types.NamespacedName, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,8 +215,8 @@ func (r *Resolver) name(root types.UID, suffix suffix) (types.NamespacedName, bo
 	return key, true
 }
 
-// resolve returns the object of a pod, and the suffix that identifies the pod's group within that
-// object. If these are not known, it returns the reason.
+// resolve returns the object that defines the pod's group, and the suffix of the group. If ok is
+// false, the pod has no group; a hold is then the reason why the pod is blocked.
 func (r *Resolver) resolve(pod *corev1.Pod, settings *Settings) (o *object, s suffix, ok bool, hold gang.Verdict) {
 	o, hold = r.root(pod, settings)
 	switch {
@@ -225,8 +229,8 @@ func (r *Resolver) resolve(pod *corev1.Pod, settings *Settings) (o *object, s su
 	return o, s, ok, hold
 }
 
-// partOf returns the suffix that identifies a pod's group within its object, by a plan. It returns
-// false for a pod without a group, with a reason if the group is not known.
+// partOf returns the suffix of the pod's group according to a plan. If ok is false, the pod has no
+// group; a hold is then the reason why the pod is blocked.
 func (o *object) partOf(p *plan, pod *corev1.Pod, settings *Settings) (s suffix, ok bool, hold gang.Verdict) {
 	if !p.grouped(settings) || o.rule.Aside.isOn(pod) {
 		return s, false, gang.Verdict{}
@@ -263,7 +267,8 @@ func (o *object) partOf(p *plan, pod *corev1.Pod, settings *Settings) (s suffix,
 	return s, true, gang.Verdict{}
 }
 
-// root returns the topmost owner of a pod that the profile has a rule for; nil for none.
+// root returns the topmost object above a pod that the profile has a rule for. It returns nil if
+// there is none.
 func (r *Resolver) root(pod *corev1.Pod, settings *Settings) (*object, gang.Verdict) {
 	for _, rule := range settings.rules {
 		if name := rule.nameIn(pod); name != "" {
@@ -292,26 +297,27 @@ func (r *Resolver) root(pod *corev1.Pod, settings *Settings) (*object, gang.Verd
 		}
 		owner = o.owner
 	}
-	// The objects own each other in a cycle, so no object is the topmost one.
+	// The objects own each other in a cycle, so none of them is the topmost.
 	return own, gang.Verdict{}
 }
 
-// deepest bounds the number of owners above a pod.
+// deepest is the maximum number of owners above a pod that root follows.
 const deepest = 8
 
-// named returns the object of an owner reference from a namespace. Users may write any reference,
-// so its namespace, kind and name must match the object with its UID.
+// named returns the object that an owner reference names. Users may write any reference. So the
+// namespace, kind and name must match the object with the UID.
 func (r *Resolver) named(owner *metav1.OwnerReference, namespace string) (*object, bool) {
 	o, ok := r.objects[owner.UID]
 	return o, ok && o.objectName == objectName{groupKindOf(owner), namespace, owner.Name}
 }
 
-// leeway is the longest time that a pod may be older than its object. Creation times have whole
-// seconds, and the clocks of two API servers may differ slightly.
+// leeway is how much older a pod may be than its object. Creation times are in whole seconds, and
+// the clocks of two API servers may differ slightly.
 const leeway = time.Second
 
-// bearer returns the object that a pod names by a key. That is the current object with the name. If
-// the pod is older than that object, it is an earlier object with the name.
+// bearer returns the object that a pod names by a label or annotation. Usually it is the current
+// object with the name. If the pod is older than the current object, bearer returns an earlier
+// object with the name.
 func (r *Resolver) bearer(named objectName, pod *corev1.Pod) (*object, bool) {
 	o, ok := r.objects[r.byName[named]]
 	for ok && o.isMadeAfter(pod) {
@@ -320,22 +326,22 @@ func (r *Resolver) bearer(named objectName, pod *corev1.Pod) (*object, bool) {
 	return o, ok
 }
 
-// isMadeAfter reports whether an object was created so long after a pod that it cannot be the
-// object that the pod names.
+// isMadeAfter reports whether an object was created too long after a pod to be the pod's object.
 func (o *object) isMadeAfter(pod *corev1.Pod) bool {
 	return o.rule != nil && o.rule.MakesAll && !pod.CreationTimestamp.IsZero() && pod.CreationTimestamp.Add(leeway).Before(o.created.Time)
 }
 
-// isLostTo reports whether an object was deleted while a pod of it has no node yet. Usually the pod
-// is deleted too. If not, the pod stays blocked, as it would in a process that starts later and
-// does not know the object.
+// isLostTo reports whether an object was deleted before a pod of it got a node. Usually the pod is
+// deleted too. Until then the pod stays blocked: a process that starts now would not know the
+// object and block the pod as well.
 func (o *object) isLostTo(pod *corev1.Pod) bool { return o.gone && pod.Spec.NodeName == "" }
 
-// unknown returns the verdict on a pod whose object is unknown.
+// unknown returns the verdict on a pod whose object is unknown. It also requests the kind of the
+// object.
 func (r *Resolver) unknown(gk schema.GroupKind, name string) gang.Verdict {
 	k, ok := r.kinds[gk]
 	if !ok {
-		// The gang has no object. It is registered again when the pod is next resolved.
+		// The gang has no owner object. It is registered when the pod is next looked at.
 		return gang.Verdict{Reason: ReasonOwnerUnknown, Message: fmt.Sprintf("the pod belongs to the gang %s, which is not known yet", name)}
 	}
 	k.wanted.Store(true)
@@ -354,5 +360,5 @@ func groupKindOf(owner *metav1.OwnerReference) schema.GroupKind {
 	return schema.GroupKind{Group: group, Kind: owner.Kind}
 }
 
-// String returns the object's name for messages.
+// String returns the kind and the name of the object.
 func (o *object) String() string { return o.kind.Kind + " " + o.name }

@@ -21,12 +21,12 @@ import (
 
 const profile = "reprieve-scheduler"
 
-// world is a Resolver with pods.
+// world is a Resolver with the pods of a test.
 type world struct {
 	*Resolver
 	t  *testing.T
 	mu sync.Mutex
-	// looked is called after each look at pods, without mu; nil for none.
+	// looked is called after each call of Anchored, without holding mu. It may be nil.
 	looked func()
 	// mu protects the fields below.
 	pods    []*corev1.Pod
@@ -70,7 +70,8 @@ func newWorld(t *testing.T, always bool, kinds ...string) *world {
 	return w
 }
 
-// object adds an object, given as "Kind/name", which is also its UID. owner is another one, or "".
+// object adds an object. what is "Kind/name" and also becomes the UID. owner is the UID of the
+// owner; it is empty for none. annotations and spec are the contents of YAML maps.
 func (w *world) object(what, owner, annotations, spec string) {
 	w.t.Helper()
 	kind, name, _ := strings.Cut(what, "/")
@@ -92,7 +93,7 @@ func ownerRef(what string) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: types.UID(what), Controller: ptr.To(true)}
 }
 
-// pod adds a pod that is controlled by an object, with labels in pairs.
+// pod adds a pod. owner is the UID of its controller; labels are pairs of a name and a value.
 func (w *world) pod(name, owner string, labels ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{}},
@@ -110,8 +111,8 @@ func (w *world) pod(name, owner string, labels ...string) *corev1.Pod {
 	return pod
 }
 
-// group returns the name of a pod's group without its hash; "" for none. It fails if the pod is
-// blocked.
+// group returns the name of a pod's group without its hash. It is empty for none. A blocked pod is
+// a test failure.
 func (w *world) group(pod *corev1.Pod) string {
 	w.t.Helper()
 	if v := w.Hold(pod); v != (gang.Verdict{}) {
@@ -250,7 +251,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestHeldBack checks that a pod is no single pod until all facts about its group are known.
+// TestHeldBack checks that a pod is blocked until all facts about its group are known.
 func TestHeldBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job", "JobSet", "LeaderWorkerSet")
@@ -293,13 +294,14 @@ func TestHeldBack(t *testing.T) {
 	w.held(w.pod("unit", "StatefulSet/x", "leaderworkerset.sigs.k8s.io/name", "serve", "leaderworkerset.sigs.k8s.io/worker-index", "1"), ReasonNotGroupable, "group-index")
 }
 
-// TestRoles checks the number of members that a gang needs of each role.
+// TestRoles checks the number of members that a gang needs in each role.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job", "RayCluster")
 	w.object("RayCluster/ray", "", gangOn, "enableInTreeAutoscaling: true, workerGroupSpecs: [{groupName: gpu, replicas: 4, minReplicas: 2, maxReplicas: 5}]")
 	w.object("Job/train", "", gangOn, "parallelism: 3")
-	// relabeled returns a pod that got its node in a role, and has the label of another role since.
+	// relabeled returns a pod that got its node in one role and later got the label of another
+	// role.
 	relabeled := func(name, role, label string) *corev1.Pod {
 		pod := w.pod(name, "RayCluster/ray", "ray.io/group", label)
 		pod.Spec.NodeName, pod.Annotations = "n", map[string]string{v1alpha1.AnnotationPlacedAs: `{"group":"","priority":0,"role":"` + role + `"}`}
@@ -331,7 +333,7 @@ func TestRoles(t *testing.T) {
 }
 
 // TestGroupOfAnObjectAbove checks that pods join the group of their JobSet when their Job becomes
-// known, and that its PodGroup is reported.
+// known, and that the JobSet's group is reported as changed.
 func TestGroupOfAnObjectAbove(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job", "JobSet")
@@ -350,7 +352,7 @@ func TestGroupOfAnObjectAbove(t *testing.T) {
 	}
 }
 
-// TestOwnersInACircle has objects that own each other, which the API server accepts.
+// TestOwnersInACircle checks objects that own each other. The API server accepts such objects.
 func TestOwnersInACircle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job", "JobSet")
@@ -373,8 +375,8 @@ func TestOwnersInACircle(t *testing.T) {
 	}
 }
 
-// TestForgedOwners has forged owner references, which users may write. A reference must match its
-// object.
+// TestForgedOwners checks that a pod is not in the group of an object if its owner reference does
+// not match the object. Users may write any reference.
 func TestForgedOwners(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(pod *corev1.Pod){
@@ -404,7 +406,8 @@ func TestForgedOwners(t *testing.T) {
 	}
 }
 
-// TestForgedOwnerOfAnObject has an object with an owner in another namespace.
+// TestForgedOwnerOfAnObject checks an object whose owner reference names an object in another
+// namespace.
 func TestForgedOwnerOfAnObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job", "JobSet")
@@ -426,7 +429,8 @@ func kindOf(ref metav1.OwnerReference, kind string) metav1.OwnerReference {
 	return ref
 }
 
-// TestChangesOfShape checks that a gang with a running pod keeps its shape until no pod has a node.
+// TestChangesOfShape checks that the group of a running pod does not change with its object until
+// no pod has a node.
 func TestChangesOfShape(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job")
@@ -453,14 +457,14 @@ func TestChangesOfShape(t *testing.T) {
 	}
 }
 
-// TestRolesThatChange checks that roles of a running gang may be added and may grow. A removed role
-// counts until its pods are gone.
+// TestRolesThatChange checks changes of the roles of a running gang. A role may be added or may
+// grow. A removed role counts until its pods are deleted.
 func TestRolesThatChange(t *testing.T) {
 	t.Parallel()
 	const a, b = "{groupName: a, replicas: 2}", "{groupName: b, replicas: 3}"
 	tests := map[string]struct {
 		annotations, before, after, added string
-		// wantGroup is the group of the added pod; "" if it is blocked.
+		// wantGroup is the group of the added pod. It is empty if the pod is blocked.
 		wantGroup string
 		wantCount int
 		wantNote  bool
@@ -499,12 +503,12 @@ func TestRolesThatChange(t *testing.T) {
 	}
 }
 
-// TestGone checks that pods of a deleted object keep their groups if they have a node. A new object
-// with its name is another object.
+// TestGone checks that pods with a node keep their groups after their object is deleted. A new
+// object with the same name has other groups.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job")
-	// Its owner's kind is not followed.
+	// The Resolver does not follow the kind of the Job's owner.
 	w.object("Job/train", "Trial/t", gangOn, "parallelism: 2")
 	pod := w.pod("p", "Job/train")
 	key, _ := w.GroupOf(pod)
@@ -528,7 +532,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestRecall checks that a group of an earlier process is known without its pods.
+// TestRecall checks that a group that an earlier process derived is known even without pods.
 func TestRecall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "LeaderWorkerSet")

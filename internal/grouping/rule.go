@@ -16,7 +16,7 @@ import (
 )
 
 // Path is the path of a field: names separated by dots, or in brackets if they contain dots, as in
-// "metadata.annotations[example.com/size]". "" is no path.
+// "metadata.annotations[example.com/size]". The empty Path matches no field.
 type Path string
 
 // names returns the names of a path, from the outermost to the innermost.
@@ -38,7 +38,7 @@ func (p Path) names() []string {
 	return out
 }
 
-// value returns the value at a path below from, if it exists.
+// value returns the value at the path in an object. It returns false if there is no value.
 func (p Path) value(from map[string]any) (any, bool) {
 	if p == "" {
 		return nil, false
@@ -47,7 +47,8 @@ func (p Path) value(from map[string]any) (any, bool) {
 	return v, ok && err == nil && v != nil
 }
 
-// Condition is true if a field has the given value, compared as text; "" accepts any value.
+// Condition is true if the field at Path has the value Equals, compared as text. An empty Equals
+// accepts any value.
 type Condition struct {
 	Path   Path
 	Equals string
@@ -58,62 +59,68 @@ func (c Condition) holds(from map[string]any) bool {
 	return ok && (c.Equals == "" || fmt.Sprint(v) == c.Equals)
 }
 
-// Rule defines, for one kind of objects, which pods of an object belong together and how many.
+// Rule defines, for one kind of object, which pods of an object belong together and how many the
+// gang needs.
 type Rule struct {
 	Kind     schema.GroupVersionKind
 	Resource string
-	// Through are the kinds between the object and its pods that must be followed to find it.
+	// Through lists the kinds of objects that may be between the object and its pods.
 	Through []Through
-	// Suspend is the path of a boolean.
+	// Suspend is the path of a boolean that is true while the object is suspended.
 	Suspend Path
-	// Ends are the types of conditions that show that the object's work is done. EndsWhen are
-	// values of other fields that show the same.
-	Ends     []string
+	// Ends lists the types of conditions that mean that the object's work is done.
+	Ends []string
+	// EndsWhen lists values of other fields that mean that the object's work is done.
 	EndsWhen []Condition
-	// NameLabel is the label that pods name the object with; "" if owner references lead to the
-	// object.
+	// NameLabel is the label that has the object's name on its pods. It is empty if owner
+	// references lead from pods to the object.
 	NameLabel string
-	// MakesAll is true if an object creates each of its pods itself. A pod that is older than the
-	// object then belongs to an earlier object with the name. Objects of other kinds may adopt
-	// existing pods.
+	// MakesAll is true if the object's controller creates each of its pods. A pod that is older
+	// than the object then belongs to an earlier object with the same name. Other controllers may
+	// adopt existing pods.
 	MakesAll bool
-	// Names replaces NameLabel by several keys. The first one that a pod has is used.
+	// Names lists several labels and annotations that replace NameLabel. The first one that a pod
+	// has counts.
 	Names []key
-	// Count is the key of pods that gives the number of members. Such gangs have no object.
+	// Count is the label or annotation of pods that has the number of members. Gangs of a rule with
+	// Count have no owner object.
 	Count key
-	// Asks is true if a pod that names an object requests a gang by that.
+	// Asks is true if naming the object is a request for a gang.
 	Asks bool
-	// Refused are fields with constraints that Reprieve does not support for gangs. If one is set,
-	// no gang is made.
+	// Refused lists fields with constraints that Reprieve does not support for gangs. If one of
+	// them is set, no gang is derived.
 	Refused []ForbiddenField
-	// Queue and PriorityClass are the paths of the fields that name them in an object.
+	// Queue is the path of the field that names the object's queue. PriorityClass is the path of
+	// the field that names its PriorityClass.
 	Queue, PriorityClass Path
-	// WholeWhen are conditions on an object. If one is true, the controller deletes all pods of a
-	// gang when one of them is deleted. The gang is then preempted as a whole, unless an annotation
-	// sets another disruption mode.
+	// WholeWhen lists conditions on an object. If one is true, the controller deletes all pods of a
+	// gang when one of them is deleted. The scheduler then preempts the gang as a whole, unless an
+	// annotation sets another disruption mode.
 	WholeWhen []Condition
-	// UnitLabel is the label that distinguishes replicas, each a gang of its own; "" for none.
-	// Units is the path of the number of replicas, 1 if absent.
+	// UnitLabel is the pod label that has the replica. Each replica is a gang. It is empty if the
+	// object has no replicas.
 	UnitLabel string
-	Units     Path
-	// RoleLabel is the label that distinguishes roles. Without it, all pods have the first role.
+	// Units is the path of the number of replicas, which defaults to 1.
+	Units Path
+	// RoleLabel is the pod label that has the role. If it is empty, all pods have the first role.
 	RoleLabel string
 	Roles     []Role
-	// Aside is a label of pods that belong to the object but to none of its gangs.
+	// Aside is a label of pods that belong to the object but not to a gang.
 	Aside Label
-	// InOrder are conditions on an object. If one is true, pods of one role wait for another role.
-	// Then no gang can span the roles.
+	// InOrder lists conditions on an object. If one is true, the pods of one role are created after
+	// the pods of another role are ready. Each role is then a gang, because a gang of all roles
+	// would never start.
 	InOrder []Condition
-	// InOrderItems is the path of a list. If any item has the field InOrderField, roles wait for
-	// each other too.
+	// InOrderItems is the path of a list. If any item has the field InOrderField, the effect is the
+	// same as for InOrder.
 	InOrderItems, InOrderField Path
 }
 
-// ForbiddenField is a field that must not be set, unless the field Unless is set; "" for no
-// exception.
+// ForbiddenField is a field (Set) that must not be set. If another field (Unless) is set, Set is
+// allowed. An empty Unless means that there is no exception.
 type ForbiddenField struct{ Set, Unless Path }
 
-// refuses reports whether an object has the forbidden field.
+// refuses reports whether an object has the field although it must not.
 func (r *ForbiddenField) refuses(from map[string]any) bool {
 	return isSet(r.Set, from) && !isSet(r.Unless, from)
 }
@@ -123,102 +130,112 @@ type Label struct{ Key, Value string }
 
 func (l Label) isOn(pod *corev1.Pod) bool { return l.Key != "" && pod.Labels[l.Key] == l.Value }
 
-// Through is a kind between objects and their pods.
+// Through is a kind of object between a pod and the object that defines its group, such as a Job
+// between a pod and a JobSet.
 type Through struct {
 	Kind     schema.GroupVersionKind
 	Resource string
 }
 
-// Role is one role of an object's pods. With Each, it is one role for each item of a list or map.
+// Role is one role of an object's pods. With Each, it stands for one role per item of a list or
+// map.
 type Role struct {
-	// Name is the value of the rule's RoleLabel. AnyName means all values without a role of their
-	// own, and NoName means pods without the label.
+	// Name is the value of the rule's RoleLabel. AnyName matches all values that no other role has.
+	// NoName matches pods without the label.
 	Name string
-	// Each is the path of a list or map; each item is a role. NameAt is the path of an item's name.
-	// Items of a map have their keys as names, in lower case. With Each, the paths that follow are
-	// relative to an item.
+	// Each is the path of a list or map. Each item is a role, and the paths in the fields below are
+	// relative to the item.
+	//
+	// NameAt is the path of the item's name. The name of an item of a map is its key in lower case.
 	Each, NameAt Path
-	// Where is a path that the object must have for the role to exist; "" if it always exists.
+	// Where is the path of a field. The role exists only if the object has the field. It is empty
+	// if the role always exists.
 	Where Path
-	// Off is the path of a boolean that is true while the role has no pods.
+	// Off is the path of a boolean. The role has no pods while it is true.
 	Off Path
-	// The role has Times × Replicas pods, but at least AtLeast and at most AtMost.
+	// These are the paths of four numbers. The role has Times × (Replicas + Plus) pods, with
+	// Replicas limited to the range from AtLeast to AtMost.
 	Times, Replicas, AtLeast, AtMost Path
-	// If Elastic, a boolean of the whole object, is true, Minimum takes the place of Replicas in
-	// the number of needed pods. An empty Elastic counts as true. Least is the value of an absent
-	// Minimum; 0 means the value of Replicas.
+	// Minimum is the path of the number of needed replicas for an elastic role. It replaces
+	// Replicas if Elastic is true. Elastic is the path of a boolean in the whole object; an empty
+	// path counts as true.
 	Minimum, Elastic Path
-	Least            int64
-	// Default is the value of absent Replicas; 0 means that absent Replicas are an error. Plus is
-	// added to the product, because LeaderWorkerSets count their leader among the workers.
+	// Least is the default of Minimum; 0 means that the default is the value of Replicas.
+	Least int64
+	// Default is the value of Replicas if the field is absent; 0 means that an absent field is an
+	// error. Plus is added to Replicas. It is -1 for the workers of a LeaderWorkerSet, whose size
+	// includes the leader.
 	Default, Plus int64
-	// Floor is a lower bound of each product.
+	// Floor is the minimum of the number that is multiplied by Times.
 	Floor int64
-	// Done are the paths of fields that tell how many of the AtMost pods have finished and are not
-	// created again. The fields are numbers, or lists of indexes such as "0,3-5".
+	// Done lists the paths of fields that show how many pods have finished and are not created
+	// again. The fields have numbers, or lists of indexes such as "0,3-5".
 	Done []Path
-	// Alone is true if the pods of the role are scheduled one by one. AloneWhen are conditions on
-	// the whole object with the same effect; one is enough.
-	Alone     bool
+	// Alone is true if the pods of the role are scheduled one by one.
+	Alone bool
+	// AloneWhen lists conditions on the whole object. If one is true, the pods of the role are
+	// scheduled one by one.
 	AloneWhen []Condition
-	// Leads is true for drivers: their workers are created after the driver runs. It has an effect
-	// for pods that are scheduled one by one, and if the object needs no pods of other roles at
-	// first.
+	// Leads is true for drivers, whose workers are created after the driver runs. It applies to
+	// pods that are scheduled one by one, and to objects that need no workers at first.
 	Leads bool
-	// Led and ItemLed tell that all pods but the first of a role are created only after the first
-	// one has a node. Led is a field of the whole object, and ItemLed a field of the item.
+	// Led and ItemLed are conditions. If one is true, the controller creates the other pods of a
+	// role only after the role's first pod has a node. Led has fields of the whole object, ItemLed
+	// has fields of the item.
 	Led, ItemLed Led
-	// Said is a key on pods with the value that Replicas had when the pod's unit was created. The
-	// value applies to that unit.
+	// Said is a label or annotation of pods with the value that Replicas had when the pod's replica
+	// was created. For that replica, the value replaces the current Replicas.
 	Said key
-	// Templates are the possible paths of the pods' template. The first one that exists is used.
+	// Templates lists the possible paths of the pod template. The first one that exists is used.
 	Templates []Path
 }
 
-// Led is a condition: the field When is set, and the field Unless is not.
+// Led is a condition. It is true if the field When is set and the field Unless is not.
 type Led struct{ When, Unless Path }
 
 const (
-	// AnyName is the name of a role for all other values of the label.
+	// AnyName is the name of a role for all label values that no other role has.
 	AnyName = "*"
-	// NoName is the name of a role for pods without the label of roles.
+	// NoName is the name of a role for pods without the role label.
 	NoName = ""
 )
 
-// Size is the number of pods of a role.
+// Size is the number of pods that a role needs.
 type Size struct {
 	Name  string
 	Count int64
-	// Over is how many pods in Count are not created any more, because their part of the work is
-	// done.
+	// Over is the number of pods in Count that the controller no longer creates, because their work
+	// is done.
 	Over int64
-	// MayCome is true if Count is 0 because no pod is needed, although some may come.
+	// MayCome is true if the role needs no pods (Count is 0) but may get some.
 	MayCome bool
 	Alone   bool
-	// Led is true if all but the first pods are created only after these have a node.
+	// Led is true if the controller creates all pods except the first only after the first has a
+	// node.
 	Led bool
-	// Scheduler is the scheduler in the pods' template; "" for none.
+	// Scheduler is the scheduler name in the pod template. It is empty if the template has none.
 	Scheduler string
 }
 
 // Reading is the information that a rule reads from an object.
 type Reading struct {
 	Suspended bool
-	// Finished is true if the object's work is done and no more pods will come.
+	// Finished is true if the object's work is done. It gets no more pods.
 	Finished bool
 	Units    int64
 	Roles    []Size
-	// Queue and PriorityClass are the names in the object's fields; "" for none.
+	// Queue and PriorityClass are the names in the object's fields. They are empty if the fields
+	// are not set.
 	Queue, PriorityClass string
-	// Whole is true if the controller deletes all pods of a gang when one is deleted.
+	// Whole is true if the controller deletes all pods of a gang when one of them is deleted.
 	Whole bool
-	// InOrder is true if the pods of one role are created once the pods of another role are ready.
+	// InOrder is true if the pods of one role are created after the pods of another role are ready.
 	InOrder bool
-	// Flaw is the reason why the object is invalid; "" for none.
+	// Flaw is the reason why the object is invalid. It is empty if the object is valid.
 	Flaw string
 }
 
-// Read reads an object.
+// Read returns the information that the rule reads from an object.
 func (r *Rule) Read(u *unstructured.Unstructured) Reading {
 	out := Reading{Units: 1}
 	if v, ok := r.Suspend.value(u.Object); ok {
@@ -268,7 +285,6 @@ func (r *Rule) Read(u *unstructured.Unstructured) Reading {
 // conditions is the path of an object's conditions.
 const conditions Path = "status.conditions"
 
-// isFinished reports whether an object's work is done.
 func (r *Rule) isFinished(from map[string]any) bool {
 	if slices.ContainsFunc(r.EndsWhen, func(c Condition) bool { return c.holds(from) }) {
 		return true
@@ -280,13 +296,13 @@ func (r *Rule) isFinished(from map[string]any) bool {
 	})
 }
 
-// isSet reports whether a field has a value other than its zero value or an empty map.
+// isSet reports whether a field has a value. A zero value or an empty map does not count.
 func isSet(field Path, from map[string]any) bool {
 	v, ok := field.value(from)
 	return ok && !reflect.ValueOf(v).IsZero() && fmt.Sprint(v) != "map[]"
 }
 
-// item is an item of a list or map.
+// item is an item of a list or map. The name of an item of a map is its key.
 type item struct {
 	name   string
 	fields map[string]any
@@ -344,7 +360,8 @@ func (role *Role) read(root map[string]any) ([]Size, error) {
 	return out, nil
 }
 
-// size returns the size of one role of an object, or of an item in it.
+// size returns the Size of one role. root is the whole object, and from is the object or the item
+// with the role's fields.
 func (role *Role) size(name string, root, from map[string]any) (Size, error) {
 	count, over, err := role.count(root, from)
 	if err != nil {
@@ -358,6 +375,7 @@ func (role *Role) size(name string, root, from map[string]any) (Size, error) {
 }
 
 // isLed reports whether the controller creates some of the pods only after other pods have a node.
+// root is the whole object, from is the object or the item with the role's fields.
 func (role *Role) isLed(root, from map[string]any, count int64) bool {
 	is := false
 	for _, at := range [...]struct {
@@ -375,7 +393,7 @@ func (role *Role) isLed(root, from map[string]any, count int64) bool {
 	return is && err == nil && count > times
 }
 
-// scheduler returns the scheduler in the pods' template.
+// scheduler returns the scheduler name in the pod template.
 func (role *Role) scheduler(from map[string]any) string {
 	for _, template := range role.Templates {
 		if _, is := template.value(from); is {
@@ -387,11 +405,11 @@ func (role *Role) scheduler(from map[string]any) string {
 	return ""
 }
 
-// schedulerName is the path of the scheduler in a template.
+// schedulerName is the path of the scheduler name in a pod template.
 const schedulerName Path = ".spec.schedulerName"
 
-// count returns the number of pods that a role needs. over is the number of these pods that are not
-// created any more.
+// count returns the number of pods that a role needs. over is the number of these pods that the
+// controller no longer creates.
 func (role *Role) count(root, from map[string]any) (count, over int64, err error) {
 	if off, _ := role.Off.value(from); role.Alone || off == true {
 		return 0, 0, nil
@@ -422,7 +440,7 @@ func (role *Role) count(root, from map[string]any) (count, over int64, err error
 	return min(times*count, math.MaxInt32), min(times*over, math.MaxInt32), nil
 }
 
-// isElastic reports whether a role may need fewer pods than it may have, on this object.
+// isElastic reports whether a role of this object may need fewer pods than it may have.
 func (role *Role) isElastic(root map[string]any) bool {
 	elastic := role.Elastic == ""
 	if v, ok := role.Elastic.value(root); ok {
@@ -431,13 +449,15 @@ func (role *Role) isElastic(root map[string]any) bool {
 	return elastic && role.Minimum != ""
 }
 
-// mayCome reports whether a role needs no pods, by its count, but may have some.
+// mayCome reports whether a role may get pods although it needs none. count is the number that it
+// needs.
 func (role *Role) mayCome(root, from map[string]any, count int64) bool {
 	off, _ := role.Off.value(from)
 	return count == 0 && off != true && !role.Alone && role.isElastic(root)
 }
 
-// elastic returns how many of a role's pods are needed, which may be fewer than count.
+// elastic returns the number of pods that a role needs. For an elastic role, that may be fewer than
+// count; otherwise it is count. most is the upper limit.
 func (role *Role) elastic(root, from map[string]any, count, most int64) (int64, error) {
 	if !role.isElastic(root) {
 		return count, nil
@@ -446,8 +466,8 @@ func (role *Role) elastic(root, from map[string]any, count, most int64) (int64, 
 	return min(least, most), err
 }
 
-// done returns the number of a role's pods that are done. Unreadable values count as 0, so that a
-// gang waits for pods and does not start with too few.
+// done returns the number of a role's pods that have finished. Unreadable values count as 0, so
+// that a gang does not start with too few pods.
 func (role *Role) done(from map[string]any) int64 {
 	var sum int64
 	for _, path := range role.Done {
@@ -463,7 +483,7 @@ func (role *Role) done(from map[string]any) int64 {
 	return sum
 }
 
-// indexes counts the indexes in a list such as "0,3-5".
+// indexes returns the number of indexes in a list such as "0,3-5".
 func indexes(list string) int64 {
 	var sum int64
 	for part := range strings.SplitSeq(list, ",") {
@@ -483,7 +503,7 @@ func indexes(list string) int64 {
 	return sum
 }
 
-// optional returns the number at a path, or the value standard if there is none.
+// optional returns the number at a path, or standard if there is none.
 func optional(from map[string]any, path Path, standard int64) (int64, error) {
 	if _, ok := path.value(from); !ok {
 		return standard, nil
@@ -491,8 +511,8 @@ func optional(from map[string]any, path Path, standard int64) (int64, error) {
 	return number(from, path, standard)
 }
 
-// number returns the number at a path, or the value standard if there is none. A standard of 0
-// means that a missing number is an error.
+// number returns the number at a path. If there is none, it returns standard, or an error if
+// standard is 0.
 func number(from map[string]any, path Path, standard int64) (int64, error) {
 	v, ok := path.value(from)
 	if !ok && (standard != 0 || path == "") {

@@ -12,7 +12,7 @@ import (
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 )
 
-// objectFrom parses an object into an informer's form, with int64 for numbers.
+// objectFrom parses YAML to an object in the form that informers have, with numbers as int64.
 func objectFrom(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
@@ -192,7 +192,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestFinished checks the statuses that mean that no more pods will come.
+// TestFinished checks which statuses of objects mean that no more pods will be created.
 func TestFinished(t *testing.T) {
 	t.Parallel()
 	conditions := func(of, status string) string {
@@ -230,7 +230,7 @@ func TestFinished(t *testing.T) {
 	}
 }
 
-// TestKindsAreBuiltIn checks that the configuration allows exactly the kinds with a rule.
+// TestKindsAreBuiltIn checks that the configuration accepts exactly the kinds with a built-in rule.
 func TestKindsAreBuiltIn(t *testing.T) {
 	t.Parallel()
 	var kinds []string
@@ -269,7 +269,7 @@ func TestRulesOfOperators(t *testing.T) {
 		}
 	}
 
-	// A task in a list has no path, but the total of all tasks has one.
+	// Volcano lists tasks without a path for each, so the rule uses the total of all tasks.
 	volcano, err := FromArgs(&configv1alpha1.GroupArgs{Kinds: []string{"Job"}, Rules: []configv1alpha1.GroupRule{{
 		APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Resource: "jobs", Roles: []configv1alpha1.GroupRole{{Name: "task", Replicas: "spec.minAvailable"}},
 	}}})

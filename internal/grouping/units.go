@@ -10,17 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// noUnit is the unit of objects with a single unit.
+// noUnit is the unit of an object without replicas.
 const noUnit = ""
 
-// saidSize is the size of a unit according to one of its pods.
+// saidSize is the size of a replica according to one of its pods.
 type saidSize struct {
 	replicas int64
-	// created is the creation time of that pod.
+	// created is the creation time of the pod.
 	created metav1.Time
 }
 
-// unitOf returns the name of the unit of the object that the pod belongs to.
+// unitOf returns the replica that the pod belongs to. In this package, a unit is a replica of an
+// object.
 func (o *object) unitOf(pod *corev1.Pod) string {
 	if o.rule.UnitLabel == "" {
 		return noUnit
@@ -28,7 +29,7 @@ func (o *object) unitOf(pod *corev1.Pod) string {
 	return pod.Labels[o.rule.UnitLabel]
 }
 
-// planOf returns the current plan for a unit.
+// planOf returns the plan that applies to a replica.
 func (o *object) planOf(unit string) *plan {
 	if p, ok := o.kept[unit]; ok {
 		return p
@@ -36,8 +37,8 @@ func (o *object) planOf(unit string) *plan {
 	return o.plan
 }
 
-// noteOf returns the reason why the plan of a unit differs from the object's current state; "" if
-// it does not.
+// noteOf returns the reason why a replica does not follow the object's current state. It is empty
+// if the replica follows it.
 func (o *object) noteOf(unit string) string {
 	if _, ok := o.kept[unit]; !ok && len(o.kept) > 0 {
 		return ""
@@ -45,8 +46,8 @@ func (o *object) noteOf(unit string) string {
 	return o.note
 }
 
-// sizes returns the sizes of a unit's roles. While an object is resized, some units may be created
-// with the old size. Their sizes come from their pods.
+// sizes returns the sizes of a replica's roles. While an object is resized, some replicas may be
+// created with the old size. Their sizes come from an annotation of their pods.
 func (o *object) sizes(p *plan, unit string) []Size {
 	said, ok := o.said[unit]
 	if !ok {
@@ -64,7 +65,8 @@ func (o *object) sizes(p *plan, unit string) []Size {
 	return out
 }
 
-// said returns the size of a pod's unit from a key on the pod; false if the pod has no such key.
+// said returns the size of a pod's replica according to a label or annotation of the pod. It
+// returns false if the pod has none.
 func (r *Rule) said(pod *corev1.Pod) (saidSize, bool) {
 	for i := range r.Roles {
 		if k := r.Roles[i].Said; k != (key{}) {
@@ -75,8 +77,8 @@ func (r *Rule) said(pod *corev1.Pod) (saidSize, bool) {
 	return saidSize{}, false
 }
 
-// hear records the size of a unit that a pod's key gives, unless a younger pod has given another
-// size. If the size is new, it reports the unit's groups as changed.
+// hear records the size of a replica that a pod states, unless a younger pod has stated another
+// size. If the size is new, hear reports the replica's groups as changed.
 func (r *Resolver) hear(rule *Rule, pod *corev1.Pod, name string) {
 	now, ok := rule.said(pod)
 	if !ok || pod.DeletionTimestamp != nil {
@@ -117,7 +119,7 @@ func (r *Resolver) hear(rule *Rule, pod *corev1.Pod, name string) {
 }
 
 // serves returns a function that reports whether a scheduler name is a profile of this process that
-// groups pods of the given kind.
+// groups pods of the kind.
 func (r *Resolver) serves(kind schema.GroupKind) func(scheduler string) bool {
 	return func(scheduler string) bool {
 		settings, ok := r.profiles[scheduler]

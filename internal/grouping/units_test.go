@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// serving adds a pod of a replica of the LeaderWorkerSet serve. size is the replica's size
-// according to the pod; "" for none.
+// serving adds a pod of a replica of the LeaderWorkerSet serve. The pod states the replica's size
+// in an annotation, unless size is empty. The pod was created age before a fixed time.
 func (w *world) serving(name, replica, worker, size string, age time.Duration) *corev1.Pod {
 	pod := w.pod(name, "", "leaderworkerset.sigs.k8s.io/name", "serve", "leaderworkerset.sigs.k8s.io/group-index", replica,
 		"leaderworkerset.sigs.k8s.io/worker-index", worker)
@@ -31,8 +31,8 @@ func (w *world) needs(pod *corev1.Pod) int {
 	return g.MinCount
 }
 
-// TestReplicasOfAnotherSize has a resized LeaderWorkerSet that recreates some replicas with the old
-// size. These need their old number of pods, and the others the new one.
+// TestReplicasOfAnotherSize checks a resized LeaderWorkerSet that recreates some replicas with the
+// old size. These replicas need the old number of pods; other replicas need the new number.
 func TestReplicasOfAnotherSize(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]string{"larger": "8", "smaller": "2", "of leaders": "1"} {
@@ -51,7 +51,7 @@ func TestReplicasOfAnotherSize(t *testing.T) {
 			if _, needed := w.RoleOf(worker); needed != 3 {
 				t.Errorf("of its workers it needs %d", needed)
 			}
-			// The replica is replaced, and a pod of the old one is left.
+			// The replica is replaced by one of the new size, and a pod with the old size is left.
 			w.changed = nil
 			young := w.serving("serve-0-new", "0", "0", size, 0)
 			key, _ := w.GroupOf(young)
@@ -62,8 +62,8 @@ func TestReplicasOfAnotherSize(t *testing.T) {
 	}
 }
 
-// TestReplicaKeepsItsShape checks that a running replica keeps its shape if a change would split
-// it, and does not delay others.
+// TestReplicaKeepsItsShape checks that a running replica keeps its group if a change would split
+// it. The change must still apply to other replicas.
 func TestReplicaKeepsItsShape(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "LeaderWorkerSet")
@@ -91,8 +91,9 @@ func TestReplicaKeepsItsShape(t *testing.T) {
 	}
 }
 
-// TestRolesOfAnotherScheduler checks that gangs do not wait for roles of the default scheduler. If
-// no template names a scheduler, something else may set it in the pods.
+// TestRolesOfAnotherScheduler checks that gangs do not include roles of the default scheduler. If
+// no template names a scheduler, all roles count, because a webhook may set the scheduler of the
+// pods.
 func TestRolesOfAnotherScheduler(t *testing.T) {
 	t.Parallel()
 	const ours = "template: {spec: {schedulerName: " + profile + "}}"
@@ -125,7 +126,7 @@ func TestRolesOfAnotherScheduler(t *testing.T) {
 	}
 }
 
-// TestExclusivePlacement checks that no gang includes pods that are created only after other
+// TestExclusivePlacement checks that a gang does not include pods that are created only after other
 // members have a node.
 func TestExclusivePlacement(t *testing.T) {
 	t.Parallel()
