@@ -14,10 +14,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// mostPods is the maximum number of pods, and of Jobs, made from one template.
+// mostPods is the maximum number of pods that one template may create, and of Jobs that one object
+// may create.
 const mostPods = 10000
 
-// setReplicas overrides the number of replicas in a document; nil leaves the document unchanged.
+// setReplicas sets the number of replicas in a document. If replicas is nil, the document stays
+// unchanged.
 func setReplicas(d *Document, replicas *int32) error {
 	if replicas == nil {
 		return nil
@@ -51,7 +53,7 @@ func setReplicas(d *Document, replicas *int32) error {
 	return nil
 }
 
-// setJobSetReplicas sets the number of Jobs in each role of a JobSet.
+// setJobSetReplicas sets the number of Jobs that each role of a JobSet has.
 func setJobSetReplicas(d *Document, set *unstructured.Unstructured, replicas int64) error {
 	jobs, _, err := unstructured.NestedSlice(set.Object, "spec", "replicatedJobs")
 	for _, job := range jobs {
@@ -68,9 +70,9 @@ func setJobSetReplicas(d *Document, set *unstructured.Unstructured, replicas int
 	return nil
 }
 
-// podsOf returns the pods of a document before defaults are set: the Pod itself, or for other kinds
-// the pods that controllers would create. owner is the UID of the document's object. made is false
-// for a kind that creates no pods, or whose pods this package does not know.
+// podsOf returns the pods of a document without defaults: the Pod itself, or the pods that
+// controllers would create for the object. owner is the UID of the document's object. made is false
+// for a kind that creates no pods, or that this package does not support.
 func podsOf(d *Document, owner types.UID) (pods []*corev1.Pod, made bool, err error) {
 	name := d.Meta.GetName()
 	by := func(kind string) metav1.OwnerReference {
@@ -107,8 +109,8 @@ func podsOf(d *Document, owner types.UID) (pods []*corev1.Pod, made bool, err er
 	return pods, true, err
 }
 
-// podsAtATime returns how many pods a Job runs at a time: parallelism, or fewer if the Job needs
-// fewer completions. A suspended Job has none.
+// podsAtATime returns the maximum number of pods that a Job runs at the same time: its parallelism,
+// or its completions if these are fewer. It is 0 for a suspended Job.
 func podsAtATime(spec *batchv1.JobSpec) int64 {
 	if ptr.Deref(spec.Suspend, false) {
 		return 0
@@ -120,7 +122,7 @@ func podsAtATime(spec *batchv1.JobSpec) int64 {
 	return int64(count)
 }
 
-// ofJob returns the pods that a Job runs at a time.
+// ofJob returns the pods that a Job runs at the same time.
 func ofJob(d *Document, owner metav1.OwnerReference, spec *batchv1.JobSpec) ([]*corev1.Pod, error) {
 	pods, err := stamp(d, owner.Name, owner, &spec.Template, podsAtATime(spec))
 	for i, pod := range pods {
@@ -133,7 +135,7 @@ func ofJob(d *Document, owner metav1.OwnerReference, spec *batchv1.JobSpec) ([]*
 	return pods, err
 }
 
-// jobSet holds the fields that this package reads of a JobSet (jobset.x-k8s.io).
+// jobSet has the fields of a JobSet (jobset.x-k8s.io) that this package reads.
 type jobSet struct {
 	Spec struct {
 		Suspend        bool `json:"suspend"`
@@ -145,8 +147,8 @@ type jobSet struct {
 	} `json:"spec"`
 }
 
-// readJobSet reads a JobSet. It returns nil for a suspended one, and an error if a role has too
-// many Jobs or pods.
+// readJobSet decodes a JobSet. It returns nil for a suspended JobSet. It returns an error if a role
+// has too many Jobs or pods.
 func readJobSet(d *Document, object *unstructured.Unstructured) (*jobSet, error) {
 	set := &jobSet{}
 	if err := into(d, object, set); err != nil {
@@ -171,8 +173,8 @@ func readJobSet(d *Document, object *unstructured.Unstructured) (*jobSet, error)
 	return set, nil
 }
 
-// jobs calls visit for each Job of a JobSet, with the Job's name, role, index in the role, and
-// spec.
+// jobs calls visit for each Job of a JobSet. The arguments are the Job's name, its role, its index
+// within the role, and its spec.
 func (set *jobSet) jobs(name string, visit func(job, role string, index int32, spec *batchv1.JobSpec) error) error {
 	for i := range set.Spec.ReplicatedJobs {
 		replicated := &set.Spec.ReplicatedJobs[i]
@@ -254,7 +256,6 @@ func ofLeaderWorkerSet(d *Document, object *unstructured.Unstructured) ([]*corev
 	return out, nil
 }
 
-// into decodes an object into a value.
 func into(d *Document, object *unstructured.Unstructured, value any) error {
 	raw, err := object.MarshalJSON()
 	if err == nil {
@@ -266,7 +267,8 @@ func into(d *Document, object *unstructured.Unstructured, value any) error {
 	return nil
 }
 
-// checkCount returns an error if an object makes fewer than 0 or more than mostPods pods or Jobs.
+// checkCount returns an error if count is negative or above mostPods. noun is the counted thing for
+// the message, such as "pods".
 func checkCount(d *Document, count int64, noun string) error {
 	if count < 0 || count > mostPods {
 		return d.fault("it makes %d %s; between 0 and %d are planned", count, noun, mostPods)
@@ -274,7 +276,8 @@ func checkCount(d *Document, count int64, noun string) error {
 	return nil
 }
 
-// stamp makes count pods of a template. It returns an error if count is negative or above mostPods.
+// stamp creates count pods from a template. It returns an error if count is negative or above
+// mostPods.
 func stamp(d *Document, name string, owner metav1.OwnerReference, template *corev1.PodTemplateSpec, count int64) ([]*corev1.Pod, error) {
 	if err := checkCount(d, count, "pods"); err != nil {
 		return nil, err
@@ -290,7 +293,7 @@ func stamp(d *Document, name string, owner metav1.OwnerReference, template *core
 	return out, nil
 }
 
-// ownedBy returns an owner reference to the controller of pods.
+// ownedBy returns an owner reference to the controller of pods with the kind, name and UID.
 func ownedBy(kind, name string, uid types.UID) metav1.OwnerReference {
 	version := appsv1.SchemeGroupVersion.String()
 	switch kind {

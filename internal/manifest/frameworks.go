@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// This file makes the pods of the Kubeflow and Ray frameworks, with the owners and labels that
-// their operators set.
+// This file creates the pods of Kubeflow and Ray objects, with the owners and labels that the
+// operators set.
 
 const (
 	kubeflowGroup, rayGroup = "kubeflow.org", "ray.io"
@@ -25,7 +25,8 @@ const (
 	labelRayGroup, labelRayCluster = "ray.io/group", "ray.io/cluster"
 )
 
-// untold returns the reason why the pods of a kind cannot be planned; "" for any other kind.
+// untold returns the reason why this package cannot know the pods of a kind. It is empty for other
+// kinds.
 func untold(d *Document) string {
 	switch gvk := d.Object.GetObjectKind().GroupVersionKind(); {
 	case gvk.Group == "sparkoperator.k8s.io":
@@ -41,8 +42,8 @@ func untold(d *Document) string {
 	}
 }
 
-// setDefaults sets the defaults of Ray's worker groups that the API server sets and that grouping
-// reads.
+// setDefaults sets the defaults of Ray's worker groups that the API server would set and that
+// grouping reads.
 func setDefaults(d *Document) error {
 	object, ok := d.Object.(*unstructured.Unstructured)
 	if !ok || object.GroupVersionKind().Group != rayGroup {
@@ -57,7 +58,8 @@ func setDefaults(d *Document) error {
 	})
 }
 
-// eachWorkerGroup changes the worker groups of a RayCluster, or of the cluster in a RayJob.
+// eachWorkerGroup calls change for each worker group of a RayCluster, or of the RayCluster in a
+// RayJob, and stores the changed groups.
 func eachWorkerGroup(d *Document, object *unstructured.Unstructured, change func(group map[string]any)) error {
 	path := append(clusterPath(object), "workerGroupSpecs")
 	groups, found, err := unstructured.NestedSlice(object.Object, path...)
@@ -78,7 +80,7 @@ func eachWorkerGroup(d *Document, object *unstructured.Unstructured, change func
 	return nil
 }
 
-// clusterPath returns the path of the cluster's spec in a RayCluster or RayJob.
+// clusterPath returns the path of the RayCluster spec in a RayCluster or RayJob.
 func clusterPath(object *unstructured.Unstructured) []string {
 	if object.GetKind() == "RayJob" {
 		return []string{"spec", "rayClusterSpec"}
@@ -86,8 +88,8 @@ func clusterPath(object *unstructured.Unstructured) []string {
 	return []string{"spec"}
 }
 
-// setWorkers sets the number of workers in each worker role of a framework's object. For Ray it
-// also widens the bounds of the worker groups to include that number.
+// setWorkers sets the number of workers in each worker role of an object. For Ray, it also extends
+// the minimum and maximum of the worker group to include that number.
 func setWorkers(d *Document, object *unstructured.Unstructured, replicas int64) error {
 	switch object.GroupVersionKind().Group {
 	case rayGroup:
@@ -120,7 +122,7 @@ func setWorkers(d *Document, object *unstructured.Unstructured, replicas int64) 
 	return nil
 }
 
-// number returns an integer from a number that was read from YAML or JSON.
+// number returns a number from YAML or JSON as an integer. It returns false if v is not a number.
 func number(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -132,7 +134,7 @@ func number(v any) (int64, bool) {
 	}
 }
 
-// replicaField returns the field of spec that holds the roles of a training job.
+// replicaField returns the field of spec with the roles of an MPIJob or PyTorchJob.
 func replicaField(object *unstructured.Unstructured) string {
 	if object.GetKind() == "MPIJob" {
 		return "mpiReplicaSpecs"
@@ -140,8 +142,8 @@ func replicaField(object *unstructured.Unstructured) string {
 	return "pytorchReplicaSpecs"
 }
 
-// ofFramework returns the pods of a framework's object; made is false if the package does not know
-// the kind's pods.
+// ofFramework returns the pods of an object of a framework. made is false if this package does not
+// support the kind.
 func ofFramework(d *Document, object *unstructured.Unstructured, owner types.UID) (pods []*corev1.Pod, made bool, err error) {
 	gvk := object.GroupVersionKind()
 	by := metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: gvk.Kind, Name: object.GetName(), UID: owner, Controller: ptr.To(true)}
@@ -160,7 +162,8 @@ func ofFramework(d *Document, object *unstructured.Unstructured, owner types.UID
 	return pods, true, err
 }
 
-// ofTraining returns the pods of all roles of a training job, sorted by the names of the roles.
+// ofTraining returns the pods of all roles of an MPIJob or PyTorchJob, sorted by the names of the
+// roles.
 func ofTraining(d *Document, object *unstructured.Unstructured, owner metav1.OwnerReference, roleLabel string) ([]*corev1.Pod, error) {
 	if suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "runPolicy", "suspend"); suspended {
 		return nil, nil
@@ -221,7 +224,7 @@ func rayClusterOf(object *unstructured.Unstructured) metav1.OwnerReference {
 	}
 }
 
-// rayCluster holds the fields that this package reads of a RayCluster's spec.
+// rayCluster has the fields of a RayCluster spec that this package reads.
 type rayCluster struct {
 	Suspend bool `json:"suspend"`
 	Head    struct {
@@ -238,8 +241,8 @@ type rayCluster struct {
 	} `json:"workerGroupSpecs"`
 }
 
-// ofRay returns the head and the workers of a cluster. The pod that submits a RayJob is not
-// included, because it is created only once the cluster runs.
+// ofRay returns the head and the workers of a RayCluster. It omits the pod that submits a RayJob,
+// because the operator creates that pod after the cluster runs.
 func ofRay(d *Document, object *unstructured.Unstructured, cluster metav1.OwnerReference) ([]*corev1.Pod, error) {
 	fields, found, err := unstructured.NestedMap(object.Object, clusterPath(object)...)
 	if err != nil {
@@ -268,7 +271,7 @@ func ofRay(d *Document, object *unstructured.Unstructured, cluster metav1.OwnerR
 			continue
 		}
 		var pods []*corev1.Pod
-		// The operator keeps the number of replicas within the bounds.
+		// The operator keeps the number of replicas between minReplicas and maxReplicas.
 		count := min(max(w.Replicas, w.Least), ptr.Deref(w.Most, mostPods+1))
 		if count < 0 || w.Hosts < 0 {
 			return nil, d.fault("worker group %q has %d replicas of %d hosts; neither may be negative", w.Name, count, w.Hosts)
@@ -285,8 +288,8 @@ func ofRay(d *Document, object *unstructured.Unstructured, cluster metav1.OwnerR
 	return out, err
 }
 
-// made returns the objects that an operator creates between an object and its pods, with their
-// owners.
+// made returns the objects that an operator creates between an object and its pods, such as the
+// RayCluster of a RayJob. They have their owner references.
 func (s *submitting) made(d *Document, object *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	owner := s.ownerOf(object)
 	var out []*unstructured.Unstructured
@@ -324,8 +327,8 @@ func (s *submitting) made(d *Document, object *unstructured.Unstructured) ([]*un
 	return out, nil
 }
 
-// ownerOf returns an owner reference to an object. It has the UID of the existing object of that
-// name, if there is one.
+// ownerOf returns an owner reference to a submitted object. If the inventory already has the
+// object, the reference has its UID.
 func (s *submitting) ownerOf(object *unstructured.Unstructured) metav1.OwnerReference {
 	owner := metav1.OwnerReference{
 		APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), Controller: ptr.To(true),

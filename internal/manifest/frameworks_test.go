@@ -29,9 +29,9 @@ profiles:
   - {name: Reprieve, args: {groups: {kinds: [Job, JobSet, LeaderWorkerSet, MPIJob, PyTorchJob, RayCluster, RayJob, SparkApplication]}}}
 `
 
-// TestFrameworks checks that each framework's kind makes the pods that its operator creates. The
-// scheduler's configuration groups these pods into gangs. For kinds with unknown pods, the reason
-// is given.
+// TestFrameworks checks that the objects of each framework result in the pods that the framework's
+// operator creates. A scheduler that supports all kinds groups these pods into gangs. For kinds
+// whose pods are unknown, the submission must give the reason.
 func TestFrameworks(t *testing.T) {
 	t.Parallel()
 	const gang = "annotations: {reprieve.dev/gang: 'true'}"
@@ -43,9 +43,10 @@ func TestFrameworks(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		vary manifest.Variation
-		// want lists the workloads: kind/name, number of pods, whether they are a gang, and the
-		// pods. wantNeeds is the gang's minCount.
-		want        string
+		// want lists the workloads. Each has kind/name, the number of pods, whether it is a gang,
+		// and the names of the pods.
+		want string
+		// wantNeeds is the gang's minCount.
 		wantNeeds   int32
 		wantUnknown string
 	}{
@@ -99,7 +100,8 @@ func TestFrameworks(t *testing.T) {
 	}
 }
 
-// submitAll submits a file to a scheduler that derives groups for every kind that it supports.
+// submitAll submits a file to a scheduler that derives groups for every kind that Reprieve
+// supports.
 func submitAll(t *testing.T, text string, vary manifest.Variation) *manifest.Submission {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")

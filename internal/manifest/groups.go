@@ -16,15 +16,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// roots holds the kinds of objects that tell a scheduler which pods belong together.
+// roots holds the kinds of root objects. A root object, such as a Job, defines which pods belong
+// together.
 type roots struct {
 	kinds []inventory.Root
-	// existing holds the UIDs of submitted root objects that the inventory already had.
+	// existing holds the UIDs of the submitted root objects that were in the inventory before.
 	existing map[types.UID]bool
 }
 
-// read reads the root kinds from the configuration. There are none for an inventory of an older
-// snapshot, which has no roots.
+// read sets the kinds of root objects from the scheduler's configuration. It sets none for an
+// inventory from an older snapshot, which has no root objects.
 func (r *roots) read(in *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) error {
 	if _, asked := in.Roots(); !asked {
 		return nil
@@ -35,7 +36,7 @@ func (r *roots) read(in *inventory.Inventory, cfg *config.KubeSchedulerConfigura
 	return err
 }
 
-// of returns the root of a kind.
+// of returns the root with a kind. It returns false if the kind is not a root.
 func (r *roots) of(apiVersion, kind string) (*inventory.Root, bool) {
 	at := slices.IndexFunc(r.kinds, func(root inventory.Root) bool { return root.APIVersion == apiVersion && root.Kind == kind })
 	if at < 0 {
@@ -44,14 +45,14 @@ func (r *roots) of(apiVersion, kind string) (*inventory.Root, bool) {
 	return &r.kinds[at], true
 }
 
-// has reports whether a document's kind is a root.
+// has reports whether the document's kind is a root.
 func (r *roots) has(d *Document) bool {
 	_, ok := r.of(d.Object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind())
 	return ok
 }
 
-// root adds a document to the inventory if its kind is a root. It returns the UID of an existing
-// object with the document's name, or else an invented UID.
+// root adds a document's object to the inventory if its kind is a root. It returns the UID of the
+// object: the UID of an existing object with the same name, or otherwise a generated one.
 func (s *submitting) root(d *Document) (types.UID, error) {
 	uid := uidOf(d.Kind, d.Meta.GetNamespace(), d.Meta.GetName())
 	kind, ok := s.roots.of(d.Object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind())
@@ -81,8 +82,8 @@ func (s *submitting) putRoot(d *Document, name string, u *unstructured.Unstructu
 	return nil
 }
 
-// between adds the objects between an object and its pods to the inventory, such as the Jobs of a
-// JobSet or the cluster of a RayJob.
+// between adds the objects between a submitted object and its pods to the inventory. Examples are
+// the Jobs of a JobSet and the RayCluster of a RayJob.
 func (s *submitting) between(d *Document) error {
 	object, ok := d.Object.(*unstructured.Unstructured)
 	if !ok {
@@ -104,13 +105,13 @@ func (s *submitting) between(d *Document) error {
 	return nil
 }
 
-// find returns the root object in the inventory with the name of a submitted object.
+// find returns the root object in the inventory that has the name of a submitted object.
 func (s *submitting) find(kind *inventory.Root, object *unstructured.Unstructured) (inventory.Object, bool) {
 	return s.inventory.Find(inventory.RootName(kind.GroupVersionResource()), object.GetNamespace(), object.GetName())
 }
 
-// group derives the groups of the pods, and adds the PodGroups that the scheduler would create to
-// the inventory. It returns an error if a pod's gang belongs to an object that exists already, or
+// group derives the groups of the pods and adds the PodGroups that the scheduler would create to
+// the inventory. It returns an error if a pod's gang belongs to an object that existed before, or
 // if a PodGroup cannot be created.
 func (s *submitting) group(ctx context.Context, cfg *config.KubeSchedulerConfiguration, made []podsMade) error {
 	var err error
@@ -147,7 +148,8 @@ func (s *submitting) group(ctx context.Context, cfg *config.KubeSchedulerConfigu
 	return nil
 }
 
-// asDocument returns a document for a PodGroup that is derived from another document.
+// asDocument returns a document for a PodGroup that is derived from the document of. It has the
+// file and line of that document.
 func asDocument(of *Document, pg *v1alpha1.PodGroup) *Document {
 	return &Document{File: of.File, Line: of.Line, Object: pg, Meta: pg, Kind: "PodGroup"}
 }

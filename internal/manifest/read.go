@@ -24,26 +24,27 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// Error is a mistake in a submitted file.
+// Error is an error in a submitted file.
 type Error struct {
-	// File and Line locate the beginning of the faulty document.
+	// File is the name of the file. Line is the line where the faulty document begins.
 	File string
 	Line int
-	// Reason describes the mistake.
+	// Reason describes the error.
 	Reason string
 }
 
-// Error returns the place and the description of the mistake, in one line.
+// Error returns the file, the line and the reason, in one line of text.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s, line %d: %s", e.File, e.Line, strings.Join(strings.Fields(e.Reason), " "))
 }
 
 // Document is one object of a file.
 type Document struct {
-	// File and Line locate the beginning of the document.
+	// File is the name of the file. Line is the line where the document begins.
 	File string
 	Line int
-	// Object is typed if this package registers its type, and unstructured otherwise.
+	// Object is a typed object, such as a *corev1.Pod, if Read registers the kind. Otherwise it is
+	// unstructured.
 	Object runtime.Object
 	// Meta is the object's metadata.
 	Meta metav1.Object
@@ -55,9 +56,8 @@ func (d *Document) fault(format string, args ...any) error {
 	return &Error{File: d.File, Line: d.Line, Reason: fmt.Sprintf("%s %q: ", d.Kind, d.Meta.GetName()) + fmt.Sprintf(format, args...)}
 }
 
-// Read reads the documents of a YAML or JSON file, in their order. A List is replaced by its items.
-// It returns an [*Error] for a document that the API server would reject because of an unknown
-// field or a wrong type.
+// Read reads the objects of a YAML or JSON file, in their order. It replaces a List by its items.
+// It returns an [*Error] for a document that is invalid, including unknown fields and wrong types.
 func Read(name string, from io.Reader) ([]Document, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -79,7 +79,7 @@ func Read(name string, from io.Reader) ([]Document, error) {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
 		at := line + leading(text)
-		// The text of a document excludes the separator line.
+		// The text lacks the separator line, so add 1.
 		line += bytes.Count(text, []byte("\n")) + 1
 		documents, err := decode(strict, text, name, at)
 		if err != nil {
@@ -93,7 +93,8 @@ func Read(name string, from io.Reader) ([]Document, error) {
 	return out, nil
 }
 
-// leading counts the lines before the first line with content; 0 if there is no content.
+// leading returns the number of lines before the first line with content. It is 0 if there is no
+// content.
 func leading(text []byte) int {
 	n := 0
 	for line := range bytes.Lines(text) {
@@ -105,7 +106,7 @@ func leading(text []byte) int {
 	return 0
 }
 
-// decode reads one document. It returns no documents for empty text, and several for a List.
+// decode decodes one document. It returns no objects for an empty document, and several for a List.
 func decode(strict runtime.Decoder, text []byte, name string, line int) ([]Document, error) {
 	var object map[string]any
 	if err := yaml.Unmarshal(text, &object); err != nil {

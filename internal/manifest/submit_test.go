@@ -54,8 +54,8 @@ func submit(t *testing.T, text string, vary manifest.Variation) (*manifest.Submi
 	return manifest.Submit(t.Context(), stock(t), &config.KubeSchedulerConfiguration{}, documents, vary)
 }
 
-// summary lists the workloads: kind/name, number of pods, whether they are a gang, and the first
-// pod's name and priority.
+// summary lists the workloads. Each has kind/name, the number of pods, "together" for a gang, and
+// the name and priority of the first pod.
 func summary(s *manifest.Submission) string {
 	var out []string
 	for _, w := range s.Workloads {
@@ -122,8 +122,8 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// TestSubmitFillsInGroups checks that a PodGroup gets the priority of its class, as the scheduler
-// sets it.
+// TestSubmitFillsInGroups checks that a PodGroup gets the priority of its PriorityClass, as in a
+// cluster.
 func TestSubmitFillsInGroups(t *testing.T) {
 	t.Parallel()
 	const text = "apiVersion: reprieve.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {schedulingPolicy: {gang: {minCount: 2}}, priorityClassName: high}\n"
@@ -141,8 +141,8 @@ func TestSubmitFillsInGroups(t *testing.T) {
 	}
 }
 
-// TestPreemptionPolicies checks that a pod and a PodGroup get the same preemption policy. The policy
-// comes from the class, and work with a number as its priority may preempt.
+// TestPreemptionPolicies checks that a pod and a PodGroup get the same preemption policy. It is the
+// policy of the PriorityClass. With a number as the priority, it is PreemptLowerPriority.
 func TestPreemptionPolicies(t *testing.T) {
 	t.Parallel()
 	const text = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: quiet}\nvalue: 1\nglobalDefault: true\npreemptionPolicy: Never\n" +
@@ -227,8 +227,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestDerivedGroups checks that an object that requests a gang is planned as a gang, with the
-// PodGroup that the scheduler would write for it.
+// TestDerivedGroups checks that an object that requests a gang becomes one workload, with the
+// PodGroup that the scheduler would create for it.
 func TestDerivedGroups(t *testing.T) {
 	t.Parallel()
 	cfg, err := schedulerapp.LoadConfig(t.Context(), "")
@@ -247,8 +247,8 @@ func TestDerivedGroups(t *testing.T) {
 		text string
 		vary manifest.Variation
 		// want lists the workloads: kind/name, part, number of pods, and whether they are a gang.
-		// wantGroups are the minCounts of the PodGroups.
-		want       []string
+		want []string
+		// wantGroups lists the minCount of each PodGroup.
 		wantGroups []int32
 	}{
 		"a Job":                         {text: job, want: []string{"Job/x  3 true"}, wantGroups: []int32{3}},

@@ -8,11 +8,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// KindTree is the Kind of a Workload whose PodGroups are placed together.
+// KindTree is the Kind of a Workload for a CompositePodGroup, whose PodGroups are placed together.
 const KindTree = "CompositePodGroup"
 
-// fillInComposite sets the priority of a CompositePodGroup and adds the group to the inventory. A
-// group that exists keeps its status.
+// fillInComposite sets the priority of a CompositePodGroup and adds the group to the inventory. If
+// the inventory has a group with the name already, its status is kept.
 func (s *submitting) fillInComposite(ctx context.Context, d *Document) error {
 	c, ok := d.Object.(*v1alpha1.CompositePodGroup)
 	if !ok {

@@ -24,22 +24,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// Workload is a set of pods that are planned under one name. The pods of a gang are planned
-// together, all others one by one.
+// Workload is a set of submitted pods under one name. The pods of a gang are placed together; other
+// pods are placed one by one.
 type Workload struct {
-	// Kind, Namespace and Name identify the submitted object, or the PodGroup if the pods name one.
-	// If the PodGroup is placed with others, they identify the CompositePodGroup.
+	// Kind, Namespace and Name identify the submitted object. If the pods name a PodGroup, they
+	// identify the PodGroup instead. If the PodGroup is part of a tree that is placed together,
+	// they identify the CompositePodGroup.
 	Kind, Namespace, Name string
-	// Part distinguishes the gangs that are derived from one object: a replica, a role, or both; ""
-	// if there is only one.
+	// Part distinguishes several gangs that are derived from one object: it has the replica, the
+	// role, or both. It is empty if the object has one gang.
 	Part string
-	// Gang is true if the pods are placed together.
+	// Gang is true if the pods are placed together or not at all.
 	Gang bool
-	// Pods have the defaults of the API server.
+	// Pods are the pods with the defaults of the API server.
 	Pods []*corev1.Pod
 }
 
-// Turns returns the number of decisions that place the pods.
+// Turns returns the number of decisions that are needed to place the pods: 1 for a gang, otherwise
+// 1 for each pod.
 func (w *Workload) Turns() int {
 	if w.Gang && len(w.Pods) > 0 {
 		return 1
@@ -47,33 +49,34 @@ func (w *Workload) Turns() int {
 	return len(w.Pods)
 }
 
-// Variation overrides parts of the submitted objects; the zero value changes nothing.
+// Variation overrides parts of the submitted objects. The zero value changes nothing.
 type Variation struct {
-	// Namespace is the namespace of objects that name none.
+	// Namespace is the namespace of objects that have none.
 	Namespace string
-	// Priority is a number or the name of a PriorityClass; "" leaves the objects unchanged.
+	// Priority is a number or the name of a PriorityClass. If it is empty, the objects keep their
+	// priorities.
 	Priority string
-	// Queue is the leaf queue; "" leaves the objects unchanged. QueueLabel is the label that names
-	// a pod's queue.
+	// Queue is the name of a leaf queue. If it is empty, the objects keep their queues. QueueLabel
+	// is the pod label that names the queue.
 	Queue, QueueLabel string
-	// Replicas is the number of replicas of each controller, or of each role that it has; nil
-	// leaves the objects unchanged.
+	// Replicas is the number of replicas for each controller, or for each of its roles. If it is
+	// nil, the objects keep their numbers.
 	Replicas *int32
 }
 
-// Submission holds the submitted objects as the scheduler would see them.
+// Submission is the result of [Submit].
 type Submission struct {
-	// Workloads are in the order of submission.
+	// Workloads has the workloads in the order of submission.
 	Workloads []Workload
 	// Objects is the inventory with all submitted objects except the pods.
 	Objects *inventory.Inventory
-	// Ignored names objects that no decision depends on. Unknown names objects that make pods
-	// unknown to this package, each with the reason.
+	// Ignored lists the objects that no decision depends on. Unknown lists the objects whose pods
+	// this package does not know, each with the reason.
 	Ignored, Unknown []string
 }
 
-// Submit adds documents to an inventory, as the API server and the controllers would. The
-// configuration is the scheduler's, which may derive groups.
+// Submit adds the documents' objects to an inventory, as the API server and the controllers would.
+// cfg is the scheduler's configuration; it determines which groups are derived.
 func Submit(ctx context.Context, to *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, documents []Document, vary Variation) (*Submission, error) {
 	s := &submitting{inventory: to, vary: vary, roots: &roots{}}
 	if err := s.roots.read(to, cfg); err != nil {
@@ -119,15 +122,15 @@ func Submit(ctx context.Context, to *inventory.Inventory, cfg *config.KubeSchedu
 	return out, nil
 }
 
-// podsMade holds the pods that are made from a document.
+// podsMade has the pods of one document.
 type podsMade struct {
 	of   *Document
 	pods []*corev1.Pod
 }
 
-// makePods creates the pods of documents, with the defaults of the API server. It adds root objects
-// to the inventory, because these determine groups. Documents without pods become Ignored or
-// Unknown.
+// makePods creates the pods of the documents, with the defaults of the API server. It adds root
+// objects to the inventory, because they determine the groups. It lists documents without pods in
+// Ignored or Unknown.
 func (s *submitting) makePods(out *Submission, documents []Document) ([]podsMade, error) {
 	var all []podsMade
 	for i := range documents {
@@ -167,7 +170,8 @@ func isNamespaced(kind string) bool {
 	return !slices.Contains([]string{"PriorityClass", "Queue", "Namespace", "Node", "PersistentVolume", "StorageClass"}, kind)
 }
 
-// uidOf invents a UID for an object that does not exist. The same names always give the same UID.
+// uidOf generates a UID for an object that does not exist yet. The same arguments always result in
+// the same UID.
 func uidOf(kind, namespace, name string) types.UID {
 	return types.UID("plan:" + strings.ToLower(kind) + ":" + namespace + "/" + name)
 }
@@ -177,22 +181,22 @@ type submitting struct {
 	inventory *inventory.Inventory
 	vary      Variation
 	filler    *controller.Filler
-	// groups are the documents of PodGroups.
+	// groups has the documents with PodGroups.
 	groups []Document
-	// composites are the documents of CompositePodGroups.
+	// composites has the documents with CompositePodGroups.
 	composites []Document
-	// templates are the documents of Workloads.
+	// templates has the documents with Workloads.
 	templates []Document
-	// roots are the kinds that group pods, and derived holds the groups of the pods.
+	// roots has the kinds of root objects. derived has the derived groups of the pods.
 	roots   *roots
 	derived *derived.Groups
-	// trees has the groups that are placed together.
+	// trees maps PodGroups to the CompositePodGroups that they are placed with.
 	trees *gang.Trees
 }
 
-// keep stores objects that the scheduler reads without expanding them. Groups and Workloads wait
-// for fillIn. It returns false for objects that make pods and for objects that the scheduler does
-// not read.
+// keep stores an object that creates no pods but that the scheduler reads. PodGroups,
+// CompositePodGroups and Workloads are stored for fillIn, others in the inventory. It returns false
+// for all other objects.
 func (s *submitting) keep(d *Document) (bool, error) {
 	var resource string
 	switch object := d.Object.(type) {
@@ -216,7 +220,7 @@ func (s *submitting) keep(d *Document) (bool, error) {
 				resource = inventory.NameOf(kind.GroupVersionResource)
 			}
 		}
-		// These kinds make pods, so they are not stored as they are.
+		// Objects of these kinds create pods, so makePods handles them.
 		if resource == "" || slices.Contains([]string{"replicasets", "statefulsets", "replicationcontrollers", inventory.Jobs}, resource) {
 			return false, nil
 		}
@@ -224,7 +228,8 @@ func (s *submitting) keep(d *Document) (bool, error) {
 	return true, s.put(resource, d)
 }
 
-// put adds an object to the inventory. It replaces an object of the same name, and keeps its UID.
+// put adds an object to the inventory. It replaces an object of the same name and keeps that
+// object's UID.
 func (s *submitting) put(resource string, d *Document) error {
 	d.Meta.SetUID(uidOf(d.Kind, d.Meta.GetNamespace(), d.Meta.GetName()))
 	d.Meta.SetCreationTimestamp(metav1.NewTime(s.inventory.Taken))
@@ -240,8 +245,8 @@ func (s *submitting) put(resource string, d *Document) error {
 	return nil
 }
 
-// fillIn sets the priorities of Workloads and PodGroups. All PriorityClasses are in the inventory
-// by then.
+// fillIn sets the priorities of Workloads and PodGroups. The inventory must have all
+// PriorityClasses.
 func (s *submitting) fillIn(ctx context.Context) error {
 	filler, err := derived.NewFiller(func() *inventory.Inventory { return s.inventory })
 	if err != nil {
@@ -295,8 +300,8 @@ func (s *submitting) fillInGroup(ctx context.Context, d *Document) error {
 	return s.put(inventory.PodGroups, d)
 }
 
-// prioritize sets the priority of a group: the priority of the variation, or otherwise the priority
-// that the group asks for.
+// prioritize sets the priority of a group. It is the priority of the Variation if there is one, and
+// otherwise the priority that the group requests.
 func (s *submitting) prioritize(ctx context.Context, d *Document, pg *v1alpha1.PodGroup) error {
 	if s.vary.Priority != "" {
 		pg.Spec.Priority, pg.Spec.PreemptionPolicy, pg.Spec.PriorityClassName = nil, nil, &s.vary.Priority
@@ -315,7 +320,8 @@ func (s *submitting) prioritize(ctx context.Context, d *Document, pg *v1alpha1.P
 	return nil
 }
 
-// add adds the pods of a document to their workloads: their gang, or the document.
+// add adds each pod of a document to its workload, which is the pod's gang or the document's
+// object.
 func (s *submitting) add(to *Submission, made *podsMade) error {
 	for _, pod := range made.pods {
 		w, err := s.workloadOf(made.of, pod)
@@ -337,7 +343,7 @@ func (s *submitting) add(to *Submission, made *podsMade) error {
 	return nil
 }
 
-// workloadOf returns the workload that a pod belongs to, without its pods.
+// workloadOf returns the workload of a pod, with an empty list of pods.
 func (s *submitting) workloadOf(d *Document, pod *corev1.Pod) (Workload, error) {
 	if key, ok := gang.GroupOf(pod); ok {
 		if tree, ok := gang.CompositeOf(s.trees.WorkloadOf(key)); ok {
@@ -358,8 +364,8 @@ func (s *submitting) workloadOf(d *Document, pod *corev1.Pod) (Workload, error) 
 	return w, nil
 }
 
-// isGang reports whether the members of a group are placed together. A group that does not exist
-// counts as a gang, because its pods wait for it.
+// isGang reports whether the members of a group are placed together. For a group that does not
+// exist, it returns true, because the scheduler blocks its pods until the group exists.
 func (s *submitting) isGang(key types.NamespacedName) (bool, error) {
 	if object, ok := s.inventory.Find(inventory.PodGroups, key.Namespace, key.Name); ok {
 		var pg v1alpha1.PodGroup
@@ -374,8 +380,8 @@ func (s *submitting) isGang(key types.NamespacedName) (bool, error) {
 	return true, nil
 }
 
-// admit sets the fields that the API server sets. It returns an error for a pod without containers,
-// in an unknown namespace, of an unknown PriorityClass, or with the name of an existing pod.
+// admit sets the fields of a pod that the API server sets. It returns an error if the pod has no
+// containers, its namespace or PriorityClass does not exist, or a pod of this name exists.
 func (s *submitting) admit(d *Document, pod *corev1.Pod) error {
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	if pod.Namespace == "" {
@@ -399,8 +405,8 @@ func (s *submitting) admit(d *Document, pod *corev1.Pod) error {
 		pod.Spec.Priority, pod.Spec.PreemptionPolicy, pod.Spec.PriorityClassName = nil, nil, s.vary.Priority
 		if value, err := strconv.ParseInt(s.vary.Priority, 10, 32); err == nil {
 			pod.Spec.Priority, pod.Spec.PriorityClassName = ptr.To(int32(value)), ""
-			// There is no class with a policy, not even a global default. A PodGroup gets the same
-			// policy.
+			// No PriorityClass applies, not even a global default, so there is no policy. A
+			// PodGroup gets this policy in the same case.
 			pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
 		}
 	}

@@ -1,9 +1,10 @@
-// Package openb reads the trace openb of Alibaba's Cluster Trace Program (cluster-trace-gpu-v2023).
+// Package openb reads openb, a trace of Alibaba's Cluster Trace Program (cluster-trace-gpu-v2023).
 // The trace lists the nodes of a GPU cluster and the pods that arrived in five months. [Read] reads
-// both lists as they are published. It skips and counts broken lines.
+// both lists in their published form. It skips invalid lines and counts them.
 //
-// [Trace.Input] converts the trace to the input of a simulation. The trace has the arrivals,
-// requests and running times of pods. [Shape] sets the other parts. Pauses and running times are
-// scaled so that the trace fills a cluster for a day. Pods of one shape that arrive together form a
-// gang. A seed distributes the work among queues.
+// [Trace.Input] converts the trace to the input of a simulation. The trace has the arrival times,
+// requests and running times of pods. A [Shape] determines the rest: it can scale the pauses
+// between arrivals and the running times, for example to fill a cluster for a day. It can also form
+// gangs of pods with equal requests and QoS that arrive together. A seed distributes the work among
+// queues.
 package openb

@@ -10,45 +10,47 @@ import (
 	"strings"
 )
 
-// Trace holds the entries of the two lists.
+// Trace holds the nodes and pods of the trace.
 type Trace struct {
 	Nodes []Node
 	Pods  []Pod
-	// Skipped counts the broken lines, which are left out. First describes the first of them.
+	// Skipped is the number of invalid lines, which were skipped. First describes the first of
+	// these lines.
 	Skipped int
 	First   string
 }
 
-// Node is one node. MilliCPU is in thousandths of a CPU, and MiB is its memory in MiB.
+// Node is a node of the trace. MilliCPU is its capacity in thousandths of a CPU, and MiB is its
+// memory in MiB.
 type Node struct {
 	Name                string
 	MilliCPU, MiB, GPUs int64
 }
 
-// Pod is one pod. Times are in seconds since the trace began.
+// Pod is a pod of the trace. All times are in seconds since the beginning of the trace.
 type Pod struct {
 	Name          string
 	MilliCPU, MiB int64
-	// MilliGPU is the sum of its GPU requests, in thousandths of a GPU.
+	// MilliGPU is the sum of the pod's GPU requests, in thousandths of a GPU.
 	MilliGPU int64
 	QoS      string
 	Created  int64
-	// Scheduled is the time when the pod got its node; -1 if it never got one.
+	// Scheduled is the time when the pod got its node, or -1 if it never got one.
 	Scheduled int64
 	Deleted   int64
 }
 
-// ErrFormat is the error that errors about a list as a whole wrap.
+// ErrFormat is wrapped by errors about a whole list, such as a missing column.
 var ErrFormat = errors.New("not a list of the openb trace")
 
-// These are the published file names of the lists.
+// These are the file names of the published lists.
 const (
 	NodeList = "openb_node_list_gpu_node.csv"
 	PodList  = "openb_pod_list_default.csv"
 )
 
-// Read reads both lists. It returns an error that wraps ErrFormat if a file is not such a list, or
-// if no node or no pod remains.
+// Read reads the list of nodes and the list of pods. It returns an error that wraps ErrFormat if a
+// list has the wrong format or no valid lines.
 func Read(nodes, pods io.Reader) (*Trace, error) {
 	t := &Trace{}
 	err := t.lines(NodeList, nodes, []string{"sn", "cpu_milli", "memory_mib", "gpu"}, func(l *line) {
@@ -86,12 +88,12 @@ func (t *Trace) because() string {
 type line struct {
 	columns []string
 	fields  []string
-	// fault describes the error in the line; "" for none.
+	// fault describes the error in the line. It is empty if the line is valid.
 	fault string
 }
 
-// lines calls each for every line of a list. The list must have the given columns, and the first of
-// them must be unique. It counts broken lines.
+// lines calls each for every line of a list. The list must have the given columns. A value of the
+// first column must not occur twice. Invalid lines are counted in Skipped.
 func (t *Trace) lines(name string, from io.Reader, columns []string, each func(*line)) error {
 	scanner := bufio.NewScanner(from)
 	scanner.Buffer(nil, 1<<20)
@@ -140,10 +142,12 @@ func (t *Trace) lines(name string, from io.Reader, columns []string, each func(*
 
 func (l *line) of(column string) string { return l.fields[slices.Index(l.columns, column)] }
 
-// largest bounds numbers so that their sums do not overflow.
+// largest is the maximum value of a number in the trace. It is low enough that sums do not
+// overflow.
 const largest = 1 << 40
 
-// number returns a field as a number. A negative or very large number is a fault.
+// number returns a column's value as a number. It sets fault if the value is not a number from 0 to
+// largest.
 func (l *line) number(column string) int64 {
 	v, err := strconv.ParseInt(l.of(column), 10, 64)
 	if err != nil || v < 0 || v > largest {
@@ -172,8 +176,8 @@ func (l *line) pod() Pod {
 	return p
 }
 
-// Thin keeps count of the nodes, picked evenly. It keeps all nodes if count is 0 or larger than
-// their number.
+// Thin reduces the trace to count nodes, selected at equal distances in the list. If count is 0 or
+// larger than the number of nodes, it keeps all nodes.
 func (t *Trace) Thin(count int) {
 	if count <= 0 || count >= len(t.Nodes) {
 		return

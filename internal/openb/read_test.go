@@ -88,14 +88,15 @@ func TestNoList(t *testing.T) {
 	}
 }
 
-// TestInput checks the properties of the input that the trace does not determine.
+// TestInput checks the properties of the simulation's input that Shape determines.
 func TestInput(t *testing.T) {
 	t.Parallel()
 	var pods strings.Builder
 	for i, created := range []int{0, 30, 80, 90, 200, 100000} {
 		fmt.Fprintf(&pods, "pod-%d,1000,1024,1,500,,BE,Running,%d,%d,%d\n", i, created, created+600, created)
 	}
-	// The pod arrives between two members of a gang and is not a member.
+	// This pod arrives between two members of a gang. It is not a member, because it has another
+	// QoS.
 	pods.WriteString("other,1000,1024,1,500,,LS,Running,40,4040,40\n")
 	trace := read(t, nodeHead+goodNode, podHead+pods.String())
 	plain := trace.Input(openb.Shape{Together: time.Minute})
@@ -123,14 +124,14 @@ func TestInput(t *testing.T) {
 	if last := scaled.Work[len(scaled.Work)-1]; len(scaled.Work) != 7 || last.Submitted != time.Hour || hours < 0.999 || hours > 1.001 {
 		t.Errorf("%d pods come up to %s and take %.3f GPU-hours, want 7, 1h and half of 2", len(scaled.Work), last.Submitted, hours)
 	}
-	// The pause before the last arrival counts as an hour, of an hour and 200 seconds in total.
+	// The pauses are scaled from 1 h 200 s. The pause before the last arrival is limited to 1 h.
 	if before := scaled.Work[5].Submitted; before < 3*time.Minute || before > 4*time.Minute {
 		t.Errorf("the last but one comes at %s", before)
 	}
 }
 
-// TestQueuesBySeed checks that the first of three queues gets half of the work, and that each seed
-// distributes the work differently.
+// TestQueuesBySeed checks that the first of three queues gets half of the work. Each seed must
+// distribute the work differently.
 func TestQueuesBySeed(t *testing.T) {
 	t.Parallel()
 	var pods strings.Builder
@@ -181,8 +182,8 @@ func TestThin(t *testing.T) {
 	}
 }
 
-// TestSample checks that a sample has one of every few pods, the first by seed, at their times in
-// the whole trace and with the load of the sample.
+// TestSample checks that a sample has every n-th pod, and that the seed selects the first. The pods
+// keep their arrival times, and their running times are scaled to the load.
 func TestSample(t *testing.T) {
 	t.Parallel()
 	var pods strings.Builder

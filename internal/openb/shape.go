@@ -11,29 +11,32 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
-// Shape sets how a trace becomes the input of a simulation.
+// Shape determines how a trace is converted to the input of a simulation.
 type Shape struct {
-	// Seed determines the queue of each piece of work.
+	// Seed selects the random distribution of work among queues.
 	Seed uint64
-	// Start is the time when the simulation begins.
+	// Start is the simulated time at the beginning.
 	Start time.Time
 	// Span is the time from the first to the last arrival. Pauses between arrivals are scaled to
-	// it, and longer pauses than LongestPause count as LongestPause. 0 does not scale pauses.
+	// it, after pauses above LongestPause are shortened to LongestPause. If Span is 0, pauses are
+	// not scaled.
 	Span time.Duration
-	// Load is the GPU time of all work, as a part of the GPU time of the nodes in Span. Running
-	// times are scaled to it, and none exceeds Span. 0 does not scale running times.
+	// Load is the GPU time of all work divided by the GPU time of all nodes during Span. Running
+	// times are scaled to it, up to Span at most. If Load or Span is 0, running times are not
+	// scaled.
 	Load float64
-	// Together is the longest pause between two pods of one shape in the same gang; 0 for no gangs.
+	// Together is the longest pause between two arrivals in one gang. If it is 0, there are no
+	// gangs.
 	Together time.Duration
-	// Every n keeps every n-th pod or gang as a sample, and Seed selects the first. 0 keeps all.
-	// Load is relative to the sample.
+	// Every selects a sample: with n, every n-th pod or gang is kept, and Seed selects the first.
+	// With 0, all are kept. Load then applies to the sample.
 	Every int
-	// Queues are the queues of the simulation. Work is distributed among their leaves. nil means
-	// [Trace.Teams].
+	// Queues are the queues of the simulation. The work is distributed among the leaf queues. If
+	// Queues is nil, [Trace.Teams] is used.
 	Queues []fairshare.Queue
 }
 
-// LongestPause is the longest pause between two arrivals if pauses are scaled.
+// LongestPause is the maximum pause between two arrivals if pauses are scaled.
 const LongestPause = time.Hour
 
 // Priorities returns the priority of each QoS class.
@@ -41,13 +44,14 @@ func Priorities() map[string]int32 {
 	return map[string]int32{"BE": 0, "Burstable": 1000, "LS": 2000, "Guaranteed": 3000}
 }
 
-// Resources returns the dimensions of amounts: thousandths of CPUs, bytes, and thousandths of GPUs.
+// Resources returns the names of the resources in amounts: CPU in thousandths, memory in bytes, and
+// GPUs in thousandths.
 func Resources() []string { return []string{"cpu", "memory", "nvidia.com/gpu"} }
 
 // gpu is the index of GPUs in Resources.
 const gpu = 2
 
-// Teams returns three queues. Each has a third of the nodes' resources as its quota.
+// Teams returns three queues. The quota of each is a third of the resources of all nodes.
 func (t *Trace) Teams() []fairshare.Queue {
 	third := make(core.Amounts, len(Resources()))
 	for i := range t.Nodes {
@@ -71,8 +75,8 @@ func (n *Node) amounts() core.Amounts { return core.Amounts{n.MilliCPU, n.MiB <<
 
 func (p *Pod) request() core.Amounts { return core.Amounts{p.MilliCPU, p.MiB << 20, p.MilliGPU} }
 
-// runs returns how many seconds the pod ran. If it never got a node, runs returns how long it was
-// pending.
+// runs returns the running time of the pod in seconds. For a pod that never got a node, it returns
+// the time that the pod was pending.
 func (p *Pod) runs() int64 {
 	if p.Scheduled < 0 {
 		return max(p.Deleted-p.Created, 1)
@@ -80,7 +84,7 @@ func (p *Pod) runs() int64 {
 	return max(p.Deleted-p.Scheduled, 1)
 }
 
-// Input returns the input of a simulation of the trace.
+// Input converts the trace to the input of a simulation.
 func (t *Trace) Input(sh Shape) *simulation.Input {
 	in := &simulation.Input{Start: sh.Start, Resources: Resources(), GPU: gpu, PerGPU: 1000, Queues: sh.Queues}
 	if in.Queues == nil {
@@ -103,7 +107,7 @@ func (t *Trace) Input(sh Shape) *simulation.Input {
 		for _, i := range gang {
 			w.Requests = append(w.Requests, pods[i].request())
 			w.Runs = max(w.Runs, runs[i])
-			// The gang arrives with its last member.
+			// A gang arrives when its last member arrives.
 			w.Submitted = max(w.Submitted, comes[i])
 		}
 		in.Work = append(in.Work, w)
@@ -111,7 +115,7 @@ func (t *Trace) Input(sh Shape) *simulation.Input {
 	return in
 }
 
-// sample returns one of every Every groups.
+// sample returns every n-th group, where n is Every. It returns all groups if Every is 0.
 func (sh *Shape) sample(groups [][]int) [][]int {
 	if sh.Every <= 1 {
 		return groups
@@ -123,8 +127,8 @@ func (sh *Shape) sample(groups [][]int) [][]int {
 	return out
 }
 
-// gangs divides the pods of one shape into groups that arrive together. A group lists the indexes
-// of its pods. Groups are sorted by their first arrival.
+// gangs groups pods with equal requests and QoS that arrive together. A group is a list of indexes
+// in pods. The groups are sorted by their first arrival.
 func gangs(pods []Pod, together time.Duration) [][]int {
 	type shape struct {
 		cpu, memory, gpus int64
@@ -148,7 +152,7 @@ func gangs(pods []Pod, together time.Duration) [][]int {
 	return out
 }
 
-// arrivals returns the arrival of each pod, counted from the first one.
+// arrivals returns the arrival time of each pod since the first arrival.
 func arrivals(pods []Pod, span time.Duration) []time.Duration {
 	out := make([]time.Duration, len(pods))
 	for i := 1; i < len(pods); i++ {
@@ -168,7 +172,7 @@ func arrivals(pods []Pod, span time.Duration) []time.Duration {
 	return out
 }
 
-// lengths returns the running time of each pod in the groups.
+// lengths returns the running time of each pod that is in a group. For other pods, the result is 0.
 func (t *Trace) lengths(pods []Pod, groups [][]int, sh Shape) []time.Duration {
 	out := make([]time.Duration, len(pods))
 	kept := slices.Sorted(slices.Values(slices.Concat(groups...)))
@@ -205,8 +209,8 @@ func (t *Trace) lengths(pods []Pod, groups [][]int, sh Shape) []time.Duration {
 	return out
 }
 
-// picker distributes work among queues at random, in the proportions n, n-1, ..., 1. The first of
-// three queues gets half of the work.
+// picker distributes work among n queues at random, in the proportions n : n-1 : … : 1. With three
+// queues, the first one gets half of the work.
 type picker struct {
 	random *rand.Rand
 	leaves []string
