@@ -9,66 +9,70 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Class is the urgency of a call. The most urgent waiting calls start first, and calls of one class
-// start in the order of their arrival.
+// Class is the urgency of a call. Waiting calls of a more urgent class start first. Calls of one
+// class start in the order of arrival.
 type Class int
 
 const (
-	// Urgent calls occupy or free room on nodes. Other work waits for them.
+	// Urgent is the class of calls that occupy or free room on nodes. Other work waits for that
+	// room.
 	Urgent Class = iota
 	// Normal is the class of all other calls.
 	Normal
-	// Background calls only inform users. Events are an example.
+	// Background is the class of calls that only inform users, such as events.
 	Background
 
 	classes = int(Background) + 1
 )
 
 const (
-	// minCalls and maxCalls are the lowest and highest bound, and startCalls is the initial one.
+	// minCalls and maxCalls are the limits of the bound. startCalls is the initial bound.
 	minCalls, startCalls, maxCalls = 2, 16, 128
-	// backlog is the highest slowness that does not shrink the bound. Slowness is the duration of
-	// calls as a multiple of the shortest duration. Up to backlog, the process's own calls are the
-	// likely cause, and the delay is harmless.
+	// backlog is the highest slowness that does not shrink the bound. Slowness is the duration of a
+	// call divided by the shortest duration of its kind. Up to backlog, the process's own
+	// concurrent calls probably cause the slowness, and the delay is harmless.
 	backlog = 4
-	// calm is the limit of slowness for growth: the bound grows only below that slowness.
+	// calm is a slowness. The bound grows only while calls are less slow.
 	calm = 2.5
-	// shrink is the factor that is applied to the bound when calls are too slow. refused is the
-	// factor when the API server rejected calls because of overload.
+	// shrink is the factor for the bound when calls are too slow. refused is the factor when the
+	// API server rejected calls because of overload.
 	shrink, refused = 0.85, 0.5
-	// round is the minimum time between two changes of the bound. It lets the effect of one change
-	// show before the next.
+	// round is the minimum time between two changes of the bound, so that each change can take
+	// effect before the next.
 	round = 50 * time.Millisecond
-	// share is the part of the bound that Background calls may use. One such call is always
-	// allowed.
+	// share is the part of the bound that Background calls may use. At least one such call may
+	// always be in flight.
 	share = 0.25
 )
 
-// fair returns how many calls of other classes may start while a call of this class waits. After
-// that many, a call of this class starts.
+// fair returns the number of calls of other classes that may start in a row while a call of this
+// class waits. Then a call of this class starts.
 func fair(class Class) int { return [classes]int{Urgent: 0, Normal: 8, Background: 32}[class] }
 
-// Limiter bounds the number of calls in flight. Create one with [New]. It is safe for concurrent
+// Limiter bounds the number of calls in flight. Use [New] to create one. It is safe for concurrent
 // use.
 type Limiter struct {
 	clock clock.PassiveClock
-	// told is called with each new bound, while the lock is held.
+	// told is called with each new bound, while mu may be locked.
 	told func(calls int)
 
 	mu sync.Mutex
-	// bound is the number of calls that may be in flight. underway counts the calls in flight, and
-	// telling counts the Background calls among them.
-	bound             float64
+	// bound is the maximum number of calls in flight. It is rounded down.
+	bound float64
+	// underway is the number of calls in flight. telling is the number of Background calls among
+	// them.
 	underway, telling int
-	// waiting holds the calls that wait to start, by class. Closing a channel starts its call.
+	// waiting holds the waiting calls of each class in the order of arrival. Closing a call's
+	// channel starts the call.
 	waiting [classes][]chan struct{}
-	// passed counts the calls of other classes that started in a row while calls of a class waited.
+	// passed counts, for each class, the calls of other classes that started in a row while a call
+	// of the class waited.
 	passed [classes]int
-	// fastest holds the shortest durations of calls without contention.
+	// fastest holds the shortest duration of each kind of call.
 	fastest fastest
-	// slowness averages the durations of this round's calls, as multiples of the shortest
-	// durations, by kind.
+	// slowness maps a kind of call to the average slowness of this round's calls.
 	slowness map[string]mean
+	// answered is the number of calls in slowness.
 	answered int
 	// full is true if the bound was reached in this round. turnedAway is true if the API server
 	// rejected a call that started in this round.
@@ -80,11 +84,10 @@ type Limiter struct {
 // Option configures a Limiter in [New].
 type Option func(*Limiter)
 
-// WithBoundTold sets a function that is called with the bound, at the start and after each change.
-// The function must return at once, because the Limiter may be locked.
+// WithBoundTold sets a function that is called with the initial bound and after each change. The
+// function must return at once and must not call the Limiter, which may be locked.
 func WithBoundTold(told func(calls int)) Option { return func(l *Limiter) { l.told = told } }
 
-// New returns a Limiter without calls in flight.
 func New(clk clock.PassiveClock, options ...Option) *Limiter {
 	l := &Limiter{clock: clk, began: clk.Now(), fastest: newFastest(clk.Now()), told: func(int) {}, slowness: make(map[string]mean)}
 	for _, option := range options {
@@ -94,21 +97,21 @@ func New(clk clock.PassiveClock, options ...Option) *Limiter {
 	return l
 }
 
-// set sets the bound, clamped to minCalls and maxCalls.
+// set sets the bound, limited to the range from minCalls to maxCalls.
 func (l *Limiter) set(bound float64) {
 	l.bound = min(max(bound, minCalls), maxCalls)
 	l.told(int(l.bound))
 }
 
-// Bound returns the number of calls that may be in flight now.
+// Bound returns the current maximum number of calls in flight.
 func (l *Limiter) Bound() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int(l.bound)
 }
 
-// Begin waits until a call may start, or ctx is done. After a nil error, call [Limiter.End] exactly
-// once.
+// Begin waits until a call may start, or until ctx is done. If it returns nil, call [Limiter.End]
+// exactly once.
 func (l *Limiter) Begin(ctx context.Context, class Class) error {
 	l.mu.Lock()
 	if l.admits(class) {
@@ -129,7 +132,8 @@ func (l *Limiter) Begin(ctx context.Context, class Class) error {
 	defer l.mu.Unlock()
 	select {
 	case <-turn:
-		// The call was admitted just as ctx ended. It will not be made, so admit another one.
+		// The call was started just as ctx ended. The caller will not make it, so start another
+		// one.
 		l.stop(class)
 		l.letGo()
 	default:
@@ -138,8 +142,8 @@ func (l *Limiter) Begin(ctx context.Context, class Class) error {
 	return context.Cause(ctx)
 }
 
-// admits reports whether another call of the class may start. Background calls leave most of the
-// bound to more urgent calls that may arrive.
+// admits reports whether another call of the class may start. Background calls may use only a part
+// of the bound, so that more urgent calls can start at once.
 func (l *Limiter) admits(class Class) bool {
 	return l.underway < int(l.bound) && (class != Background || l.telling < max(int(share*l.bound), 1))
 }
@@ -170,19 +174,20 @@ func (l *Limiter) forget(class Class, turn chan struct{}) {
 
 // Answer describes the result of a call.
 type Answer struct {
-	// Class is the class that was passed to Begin.
+	// Class is the class of the call, as passed to Begin.
 	Class Class
-	// Kind separates calls with different shortest durations, for example by verb.
+	// Kind groups calls with similar durations, such as all updates of pods.
 	Kind string
+	// Took is the duration of the call.
 	Took time.Duration
-	// Refused is set if the API server rejected the call because of overload.
+	// Refused is true if the API server rejected the call because of overload.
 	Refused bool
-	// Untimed is set if the duration is no evidence of the API server's speed, because the call
+	// Untimed is true if the duration shows nothing about the API server's speed, because the call
 	// failed or was rejected.
 	Untimed bool
 }
 
-// End records the result of a call that [Limiter.Begin] started.
+// End records the end of a call that [Limiter.Begin] allowed.
 func (l *Limiter) End(a Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,7 +195,8 @@ func (l *Limiter) End(a Answer) {
 	l.stop(a.Class)
 	switch {
 	case a.Refused:
-		// A call that started before this round reflects an earlier bound. Ignore its rejection.
+		// Ignore the rejection of a call that started before this round, because the bound was
+		// another one then.
 		l.turnedAway = l.turnedAway || !now.Add(-a.Took).Before(l.began)
 	case !a.Untimed:
 		l.slowness[a.Kind] = l.slowness[a.Kind].with(float64(a.Took) / float64(l.fastest.see(a.Kind, a.Took, now)))
@@ -200,8 +206,8 @@ func (l *Limiter) End(a Answer) {
 	l.letGo()
 }
 
-// adapt changes the bound at the end of a round. A round ends once it is long enough and calls were
-// answered or rejected in it.
+// adapt changes the bound at the end of a round. A round ends when it has lasted long enough and
+// calls were answered or rejected in it.
 func (l *Limiter) adapt(now time.Time) {
 	if now.Sub(l.began) < round || l.answered < minCalls && !l.turnedAway {
 		return
@@ -212,13 +218,12 @@ func (l *Limiter) adapt(now time.Time) {
 	case slowness > backlog:
 		l.set(l.bound * shrink)
 	case slowness < calm && l.full:
-		// The increment is at least 1, so a low bound doubles sooner.
+		// The bound grows by at least 1, so that a low bound grows fast enough.
 		l.set(l.bound + max(1, l.bound/8))
 	}
 	l.nextRound(now)
 }
 
-// mean accumulates an average.
 type mean struct {
 	sum   float64
 	count int
@@ -226,9 +231,9 @@ type mean struct {
 
 func (m mean) with(v float64) mean { return mean{sum: m.sum + v, count: m.count + 1} }
 
-// leastSlow returns the lowest average slowness among the kinds of calls in this round. An
-// overloaded API server is slow for all kinds. If only one kind is slow, something else delays it,
-// such as a webhook.
+// leastSlow returns the lowest average slowness of a kind of call in this round. An overloaded API
+// server is slow for all kinds. If only one kind is slow, the cause is another one, such as a
+// webhook.
 func (l *Limiter) leastSlow() float64 {
 	least := math.Inf(1)
 	for _, m := range l.slowness {
@@ -252,7 +257,7 @@ func (l *Limiter) isWaitedFor() bool {
 	return false
 }
 
-// letGo starts as many waiting calls as the bound permits.
+// letGo starts waiting calls until the bound is reached.
 func (l *Limiter) letGo() {
 	for {
 		class, ok := l.next()
@@ -266,8 +271,8 @@ func (l *Limiter) letGo() {
 	}
 }
 
-// next returns the class of the call that starts next. This is the most urgent class with waiting
-// calls, unless a less urgent class has waited long enough; see fair.
+// next returns the class of the call to start next. This is the most urgent class with waiting
+// calls, unless a less urgent class has been passed over too often; see fair.
 func (l *Limiter) next() (next Class, ok bool) {
 	for class := range Class(classes) {
 		switch {

@@ -14,13 +14,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// server simulates an API server with a number of workers and a fixed service time. Calls wait
+// server simulates an API server with a number of workers and a fixed service time. A call waits
 // while all workers are busy.
 type server struct {
 	workers  chan struct{}
 	service  time.Duration
 	answered atomic.Int64
-	// most is the highest number of concurrent calls.
+	// here is the current number of calls, and most is the highest number so far.
 	here, most atomic.Int64
 	// turnsAway makes the server reject all calls because of overload.
 	turnsAway atomic.Bool
@@ -30,7 +30,7 @@ func newServer(workers int, service time.Duration) *server {
 	return &server{workers: make(chan struct{}, workers), service: service}
 }
 
-// call reports whether the server answered the call.
+// call makes one call. It returns false if the server rejected the call.
 func (s *server) call() bool {
 	here := s.here.Add(1)
 	defer s.here.Add(-1)
@@ -49,8 +49,8 @@ func (s *server) call() bool {
 	return true
 }
 
-// client runs a number of goroutines that make calls through a Limiter, one after the other, until
-// ctx is done. It counts the answered calls.
+// client starts goroutines that make calls through a Limiter, one call after another, until ctx is
+// done. The result counts the answered calls.
 func client(ctx context.Context, l *Limiter, s *server, goroutines int, running *sync.WaitGroup) *atomic.Int64 {
 	var done atomic.Int64
 	for range goroutines {
@@ -73,7 +73,8 @@ func client(ctx context.Context, l *Limiter, s *server, goroutines int, running 
 	return &done
 }
 
-// rude runs a number of goroutines that make calls without a bound.
+// rude starts goroutines that make calls without a Limiter until ctx is done. The result counts the
+// calls.
 func rude(ctx context.Context, s *server, goroutines int, running *sync.WaitGroup) *atomic.Int64 {
 	var done atomic.Int64
 	for range goroutines {
@@ -93,7 +94,7 @@ func TestThroughput(t *testing.T) {
 	for name, c := range map[string]struct {
 		workers int
 		service time.Duration
-		// wantMost is the highest number of concurrent calls allowed after the Limiter has adapted.
+		// wantMost is the maximum number of concurrent calls after the Limiter has adapted.
 		wantMost int
 	}{
 		"a small one":            {workers: 2, service: 2 * time.Millisecond, wantMost: 24},
@@ -126,8 +127,8 @@ func TestThroughput(t *testing.T) {
 	}
 }
 
-// TestYields checks that the Limiter hardly slows down another client that keeps the server busy.
-// When the other client stops, the Limiter must use the whole capacity again.
+// TestYields checks that the Limiter yields to another client that keeps the server busy. When the
+// other client stops, the Limiter must use the whole capacity again.
 func TestYields(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -186,8 +187,8 @@ func TestTurnedAway(t *testing.T) {
 	})
 }
 
-// TestSomeTurnedAway checks that a rejected call counts at any time in a round, unless the call
-// started before the round.
+// TestSomeTurnedAway checks that a rejected call shrinks the bound if the call started in the
+// current round. A rejected call that started earlier must have no effect.
 func TestSomeTurnedAway(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -208,7 +209,7 @@ func TestSomeTurnedAway(t *testing.T) {
 					l.End(a)
 				}
 				for range 10 {
-					// One call of each round is rejected. The others stay fast.
+					// One call of each round is rejected. The other calls are fast.
 					time.Sleep(10 * time.Millisecond)
 					end(Answer{Kind: "call", Took: c.took, Refused: true})
 					for range 10 {
@@ -224,8 +225,8 @@ func TestSomeTurnedAway(t *testing.T) {
 	}
 }
 
-// TestOneKindIsSlow checks that the bound stays if only one kind of call is slow, or if failed
-// calls are quick.
+// TestOneKindIsSlow checks that the bound does not shrink if only one kind of call is slow, and
+// that it does not grow because failed calls are fast.
 func TestOneKindIsSlow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -267,7 +268,7 @@ func TestOneKindIsSlow(t *testing.T) {
 	}
 }
 
-// TestSlowerForGood checks that the Limiter adapts to a server that became slower permanently.
+// TestSlowerForGood checks that the Limiter adapts to a server that has become slower permanently.
 func TestSlowerForGood(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -288,7 +289,7 @@ func TestSlowerForGood(t *testing.T) {
 }
 
 // TestOrder checks that waiting calls start by class, then by arrival, and that less urgent calls
-// start now and then.
+// are not passed over forever.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	const urgent, normal, background = 40, 10, 6
@@ -300,7 +301,7 @@ func TestOrder(t *testing.T) {
 	}
 	add(Urgent, fair(Background)-len(want))
 	add(Background, 1)
-	// Six urgent calls have started since the last normal one.
+	// Six urgent calls have started since the last normal call.
 	add(Urgent, 2)
 	add(Normal, 1)
 	add(Urgent, fair(Normal))
@@ -352,8 +353,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestBackgroundLeavesRoom checks that Background calls use only their part of the bound, with or
-// without other calls, and at least one.
+// TestBackgroundLeavesRoom checks that Background calls use only their part of the bound, and at
+// least one call, even if there are no other calls.
 func TestBackgroundLeavesRoom(t *testing.T) {
 	t.Parallel()
 	for bound, want := range map[float64]int{startCalls: startCalls / 4, minCalls: 1} {
@@ -394,8 +395,8 @@ func (l *Limiter) isWaiting() bool {
 	return l.isWaitedFor()
 }
 
-// TestGivenUp checks that a call whose context ends while it waits occupies no place in the bound,
-// at whatever moment that happens.
+// TestGivenUp checks that a waiting call whose context ends does not count towards the bound, even
+// if the call is started at the same moment.
 func TestGivenUp(t *testing.T) {
 	t.Parallel()
 	l := New(clock.RealClock{})
@@ -418,7 +419,7 @@ func TestGivenUp(t *testing.T) {
 		for !l.isWaiting() {
 			runtime.Gosched()
 		}
-		// cancel ends the wait, and End may start the call at the same moment.
+		// cancel ends the wait. At the same moment, End may start the call.
 		cancel(why)
 		l.End(Answer{Untimed: true})
 		if err := l.Begin(t.Context(), Normal); err != nil {

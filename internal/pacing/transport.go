@@ -8,16 +8,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Wrap returns a transport that waits for the Limiter before each call. Pass it to
+// Wrap returns a transport that waits for the Limiter before each call. Pass Wrap to
 // [k8s.io/client-go/rest.Config.Wrap].
 //
-// Watches, lists and calls to leases do not wait. Watches and lists can take any length of time,
-// and leader election must not depend on the leader's load.
+// Watches, lists and calls to leases do not wait. Watches and lists may take any length of time.
+// Leader election must not depend on the load of the leader.
 func (l *Limiter) Wrap(next http.RoundTripper) http.RoundTripper {
 	return &transport{limiter: l, next: next}
 }
 
-// Config returns a copy of a client configuration that uses the Limiter instead of a rate limit.
+// Config returns a copy of a client configuration that uses the Limiter in place of a rate limit.
 func (l *Limiter) Config(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
@@ -47,21 +47,23 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer func() { t.limiter.End(answer) }()
 	resp, err := t.next.RoundTrip(req)
 	if err == nil {
-		// Rejected calls return sooner than successful ones, so their duration is no evidence.
+		// A rejected call returns faster than a successful one, so its duration shows nothing.
 		answer.Took, answer.Untimed = t.limiter.clock.Since(start), resp.StatusCode >= http.StatusBadRequest
 		answer.Refused = call.isRefused(resp.StatusCode)
 	}
 	return resp, err
 }
 
-// WrappedRoundTripper returns the wrapped transport, for callers that unwrap transports.
+// WrappedRoundTripper returns the wrapped transport. It implements RoundTripperWrapper of the
+// apimachinery package net.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 type call struct {
 	class     Class
 	kind      string
 	unbounded bool
-	// budgeted is set if status 429 means that a PodDisruptionBudget forbids the eviction.
+	// budgeted is true if status 429 means that a PodDisruptionBudget forbids the eviction, not
+	// that the server is overloaded.
 	budgeted bool
 }
 
@@ -76,8 +78,9 @@ func (c *call) isRefused(code int) bool {
 	return false
 }
 
-// describe classifies a request by its path: /api/v1/… or /apis/GROUP/VERSION/…. An optional
-// namespace is followed by the resource, the name and the subresource. A proxy may add a prefix.
+// describe classifies a request by its method and path. The path is /api/v1/… or
+// /apis/GROUP/VERSION/…, with an optional namespace, then the resource, the name and the
+// subresource. A proxy may add a prefix.
 func describe(req *http.Request) call {
 	resource, name, sub := resourceOf(req.URL.Path)
 	what := call{class: Normal, kind: req.Method + " " + resource + "/" + sub, budgeted: sub == "eviction"}

@@ -51,7 +51,7 @@ type transportFunc func(*http.Request) (*http.Response, error)
 func (f transportFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // TestRoundTrip checks that no call stays in flight after it has ended, and that only overload
-// lowers the bound.
+// shrinks the bound.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	const pods, eviction = "/api/v1/namespaces/ns/pods/p/status", "/api/v1/namespaces/ns/pods/p/eviction"
@@ -107,7 +107,8 @@ func (c *closing) Close() error {
 	return nil
 }
 
-// TestBodyOfACallThatIsNotMade checks that the request body is closed, as RoundTripper requires.
+// TestBodyOfACallThatIsNotMade checks that the request body is closed if the call is not made.
+// RoundTripper requires that.
 func TestBodyOfACallThatIsNotMade(t *testing.T) {
 	t.Parallel()
 	l := New(clock.RealClock{})
