@@ -1,9 +1,9 @@
 // Package preemptiontoleration evaluates the victim's side of preemption. Annotations of a
-// PriorityClass exempt its pods from preemption by priorities below a minimum, for some time or
-// forever. The policy implements the scheduler-plugins proposal "Preemption Toleration".
+// PriorityClass protect its pods from preemptors whose priority is below a minimum, for some time
+// or forever. The scheduler-plugins proposal "Preemption Toleration" defines the annotations.
 //
-// Any scheduler plugin may use this package; it has no other dependency on Reprieve. All functions
-// are pure and safe for concurrent use.
+// Any scheduler plugin may use this package. The package has no other dependency on Reprieve. All
+// functions are pure and safe for concurrent use.
 //
 //	policy, err := preemptiontoleration.FromPriorityClass(class)
 //	if err != nil {

@@ -27,7 +27,7 @@ func training() *schedulingv1.PriorityClass {
 	}
 }
 
-// scheduledPod returns a pod of the class training that was scheduled at a time.
+// scheduledPod returns a pod of the class training that was scheduled at the given time.
 func scheduledPod(at time.Time) *corev1.Pod {
 	return &corev1.Pod{
 		Spec: corev1.PodSpec{PriorityClassName: "training"},
@@ -61,7 +61,7 @@ func Example() {
 	// priority 10000 after 11m0s: may
 }
 
-// If an annotation cannot be read, the class has no policy, and the error names the annotation.
+// If an annotation is malformed, the class has no policy, and the error names the annotation.
 func ExampleFromPriorityClass_malformed() {
 	class := training()
 	class.Annotations[preemptiontoleration.AnnotationTolerationSeconds] = "10m"
@@ -74,8 +74,8 @@ func ExampleFromPriorityClass_malformed() {
 	// training 10m true
 }
 
-// A program can also build a policy itself. The pods of this one tolerate preemption by priorities
-// below 10,000 forever.
+// A program can also create a policy without a PriorityClass. Pods with this policy tolerate
+// preemption by priorities below 10,000 forever.
 func ExamplePolicy_Tolerates() {
 	policy := &preemptiontoleration.Policy{MinimumPreemptablePriority: 10000, TolerationSeconds: -1}
 	scheduled := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -104,7 +104,7 @@ func ExampleCanToleratePreemption() {
 	// 1h0m0s false <nil>
 }
 
-// The toleration of a pod begins at this time.
+// The toleration of a pod begins when the pod is scheduled.
 func ExampleScheduledAt() {
 	fmt.Println(preemptiontoleration.ScheduledAt(scheduledPod(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))))
 	fmt.Println(preemptiontoleration.ScheduledAt(&corev1.Pod{}).IsZero())

@@ -11,10 +11,12 @@ import (
 )
 
 // CanToleratePreemption reports whether a pod tolerates preemption by another pod at the time now.
-// A pod without a class, or of a class without a policy, tolerates no preemption. If the class was
-// deleted, the pod tolerates every preemptor that is not system-critical, as with [MissingClass],
-// and the error is a NotFound. If the policy is malformed, the result is false and the error is a
-// *MalformedError. After any other error, the class could not be read and the result is false.
+// A pod without a PriorityClass, or whose class has no policy, tolerates no preemption. Errors:
+//
+//   - The class does not exist: the error is a NotFound, and the result follows [MissingClass]. The
+//     pod tolerates every preemptor that is not system-critical.
+//   - The policy is malformed: the error is a *MalformedError, and the result is false.
+//   - The class could not be read for another reason: the result is false.
 func CanToleratePreemption(victimCandidate, preemptor *corev1.Pod, classes schedulinglisters.PriorityClassLister, now time.Time) (bool, error) {
 	if victimCandidate.Spec.PriorityClassName == "" {
 		return false, nil

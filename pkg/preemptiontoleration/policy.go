@@ -9,50 +9,50 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 )
 
-// The annotations of a PriorityClass that make up its policy.
+// These annotations of a PriorityClass define its policy.
 const (
 	// AnnotationMinimumPreemptablePriority is the lowest priority that may preempt pods of the
-	// class at once, an int32. It defaults to the class's value + 1.
+	// class at any time. The value is an int32. It defaults to the value of the class plus 1.
 	AnnotationMinimumPreemptablePriority = "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority"
-	// AnnotationTolerationSeconds is the length of the toleration in seconds, an int64. Until that
-	// long after it was scheduled, a pod of the class tolerates preemption by priorities below the
-	// minimum. The default 0 means no toleration; a negative value means forever.
+	// AnnotationTolerationSeconds is the length of the toleration in seconds, an int64. For that
+	// time after it was scheduled, a pod of the class tolerates preemption by priorities below the
+	// minimum. The default 0 means no toleration. A negative value means forever.
 	AnnotationTolerationSeconds = "preemption-toleration.scheduling.x-k8s.io/toleration-seconds"
 )
 
-// maxSeconds is the longest time in seconds that a time.Duration holds.
+// maxSeconds is the longest time.Duration, in seconds.
 const maxSeconds = int64(math.MaxInt64 / time.Second)
 
-// Forever returns a time later than any clock shows. A toleration without an end ends then.
+// Forever returns a time in the distant future. It is the end of a toleration that never ends.
 func Forever() time.Time { return time.Unix(1<<62, 0) }
 
-// Policy is the preemption toleration of one PriorityClass. With a nil Policy, pods tolerate no
-// preemption.
+// Policy is the preemption toleration of one PriorityClass. A nil Policy means that pods tolerate
+// no preemption.
 type Policy struct {
-	// MinimumPreemptablePriority is the lowest priority that may preempt pods of the class at once.
+	// MinimumPreemptablePriority is the lowest priority that may preempt pods of the class at any
+	// time.
 	MinimumPreemptablePriority int32
 	// TolerationSeconds is the length of the toleration, in seconds since the pod was scheduled. 0
-	// means no toleration, and a negative value a toleration without an end. The length fits a
-	// time.Duration.
+	// means no toleration. A negative value means forever. In a policy from FromPriorityClass, the
+	// length fits a time.Duration.
 	TolerationSeconds int64
 }
 
-// SystemCriticalPriority is the lowest priority of system-critical pods. It is above all priorities
-// that users may define.
+// SystemCriticalPriority is the lowest priority of system-critical pods. It is higher than all
+// priorities that users may define.
 const SystemCriticalPriority int32 = 2_000_000_000
 
-// MissingClass returns the policy of pods whose class does not exist. Without an end, such pods
-// tolerate preemption by every priority below SystemCriticalPriority.
+// MissingClass returns the policy of pods whose PriorityClass does not exist. They tolerate
+// preemption by every priority below SystemCriticalPriority, forever.
 func MissingClass() *Policy {
 	return &Policy{MinimumPreemptablePriority: SystemCriticalPriority, TolerationSeconds: -1}
 }
 
-// MalformedError names the class, the annotation that cannot be read, and the reason. The class
-// then has no policy.
+// MalformedError reports an annotation that cannot be read. The class then has no policy.
 type MalformedError struct {
 	// Class is the name of the PriorityClass.
 	Class string
-	// Annotation is the key of the annotation, and Value its value.
+	// Annotation is the key of the annotation, and Value is its value.
 	Annotation, Value string
 	// Reason describes the error and the valid values.
 	Reason string
@@ -63,8 +63,8 @@ func (e *MalformedError) Error() string {
 	return fmt.Sprintf("PriorityClass %s: annotation %s: %q %s", e.Class, e.Annotation, e.Value, e.Reason)
 }
 
-// FromPriorityClass returns the policy of a class, with defaults filled in; nil if the class has no
-// policy. Every error is a *MalformedError.
+// FromPriorityClass returns the policy of a class, with defaults filled in. It returns nil if the
+// class has neither of the two annotations. Every error is a *MalformedError.
 func FromPriorityClass(class *schedulingv1.PriorityClass) (*Policy, error) {
 	priority, hasPriority := class.Annotations[AnnotationMinimumPreemptablePriority]
 	seconds, hasSeconds := class.Annotations[AnnotationTolerationSeconds]
@@ -97,9 +97,11 @@ func FromPriorityClass(class *schedulingv1.PriorityClass) (*Policy, error) {
 	return p, nil
 }
 
-// Tolerates reports whether a victim tolerates preemption by a preemptor of a priority, given the
-// time when the victim was scheduled. If so, it also returns the last moment of the toleration, or
-// Forever. With a zero time, the victim is not scheduled yet, and its toleration has no end yet.
+// Tolerates reports whether a victim tolerates preemption by a preemptor with the given priority at
+// the time now. scheduled is the time when the victim was scheduled. If the result is true,
+// Tolerates also returns the last moment of the toleration, or Forever.
+//
+// A zero scheduled means that the victim is not scheduled yet. Its toleration then has no end.
 func (p *Policy) Tolerates(preemptorPriority int32, scheduled, now time.Time) (bool, time.Time) {
 	if p == nil || p.TolerationSeconds == 0 || preemptorPriority >= p.MinimumPreemptablePriority {
 		return false, time.Time{}
@@ -108,8 +110,8 @@ func (p *Policy) Tolerates(preemptorPriority int32, scheduled, now time.Time) (b
 	return !now.After(until), until
 }
 
-// Until returns the last moment of a victim's toleration, given the time when the victim was
-// scheduled. It returns Forever if the toleration has no end or has not begun.
+// Until returns the last moment of the toleration of a victim that was scheduled at the given time.
+// It returns Forever if the toleration never ends or the victim is not scheduled yet.
 func (p *Policy) Until(scheduled time.Time) time.Time {
 	if p.TolerationSeconds < 0 || scheduled.IsZero() {
 		return Forever()

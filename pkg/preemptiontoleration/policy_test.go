@@ -14,8 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// class returns a PriorityClass with both annotations. An annotation with the value "-" is left
-// out.
+// class returns a PriorityClass with both annotations. It omits an annotation whose value is "-".
 func class(name string, value int32, priority, seconds string) *schedulingv1.PriorityClass {
 	c := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}, Value: value}
 	if priority != "-" {
