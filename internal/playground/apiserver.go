@@ -14,7 +14,8 @@ func (p *Playground) apiserverSpec(port int) componentSpec {
 		name: APIServer,
 		path: p.paths[APIServer],
 		port: port,
-		// The API server waits for its watchers, who may not know that it is about to end.
+		// After the first signal, the API server waits for its watches to end. The second signal
+		// ends the wait, because some watchers do not notice the shutdown.
 		stopAgain: stopAgain,
 		args: slices.Concat([]string{
 			"--etcd-servers=" + p.Component(Etcd).URL(),
@@ -23,16 +24,17 @@ func (p *Playground) apiserverSpec(port int) componentSpec {
 			"--etcd-keyfile=" + p.certs.etcd.keyFile,
 			"--bind-address=" + loopback,
 			fmt.Sprintf("--secure-port=%d", port),
-			// Otherwise the API server looks for a network address, and there may be none.
+			// Without this argument, the API server looks for a network address of the machine, and
+			// there may be none.
 			"--advertise-address=" + loopback,
-			// A Service may not have a loopback address among its endpoints.
+			// A Service must not have a loopback address among its endpoints.
 			"--endpoint-reconciler-type=none",
 			"--service-cluster-ip-range=" + serviceRange,
 			"--tls-cert-file=" + p.certs.serving.certFile,
 			"--tls-private-key-file=" + p.certs.serving.keyFile,
 			"--client-ca-file=" + p.certs.authority.certFile(),
 			// No proxy is in front of the API server, but servers that delegate authentication to
-			// it need this.
+			// it need this argument.
 			"--requestheader-client-ca-file=" + p.certs.frontProxyAuthority.certFile(),
 			"--requestheader-allowed-names=front-proxy-client",
 			"--requestheader-username-headers=X-Remote-User",
@@ -54,9 +56,9 @@ func (p *Playground) apiserverSpec(port int) componentSpec {
 	}
 }
 
-// nativeAPIServerArgs returns the arguments that turn on the Workloads of scheduling.k8s.io. As of
-// 1.36 this includes PodGroups with priority and disruptionMode, and spec.schedulingGroup of pods.
-// Before, it includes spec.workloadRef of pods.
+// nativeAPIServerArgs returns the arguments that enable the Workload API of scheduling.k8s.io. From
+// Kubernetes 1.36, the API includes PodGroups with priority and disruptionMode, and
+// spec.schedulingGroup of pods. In 1.35, it includes spec.workloadRef of pods.
 func (p *Playground) nativeAPIServerArgs() []string {
 	if !p.options.NativeWorkloadAPI {
 		return nil
@@ -67,8 +69,8 @@ func (p *Playground) nativeAPIServerArgs() []string {
 	}
 }
 
-// nativeControllerArgs returns the arguments that turn on the controller for PodGroups of
-// scheduling.k8s.io. It releases deleted PodGroups.
+// nativeControllerArgs returns the arguments that enable the controller for PodGroups of
+// scheduling.k8s.io. The controller removes the finalizers of deleted PodGroups.
 func (p *Playground) nativeControllerArgs() []string {
 	if !p.options.NativeWorkloadAPI {
 		return nil
@@ -76,8 +78,8 @@ func (p *Playground) nativeControllerArgs() []string {
 	return []string{"--feature-gates=" + p.release.gates}
 }
 
-// AuditLog returns the path of the file with the requests that Options.AuditPolicy records. Each
-// line is one request as JSON.
+// AuditLog returns the path of the file with the requests that Options.AuditPolicy selects. Each
+// line is one audit event as JSON.
 func (p *Playground) AuditLog() string { return p.dir.logPath("audit") }
 
 func (p *Playground) auditPolicy() string { return filepath.Join(p.dir.path, "audit-policy.yaml") }

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// binaries finds the component binaries.
+// binaries is a list of places to look for component binaries.
 type binaries struct {
 	// dirs are searched in order.
 	dirs []string
-	// lookPath is called last; nil for no further search.
+	// lookPath is called if no directory has the binary. It may be nil.
 	lookPath func(file string) (string, error)
 }
 
-// newBinaries searches only binDir if it is not empty. A user who names a directory does not want a
-// binary from elsewhere.
+// newBinaries returns the places for binDir. If binDir is not empty, it is the only place, because
+// a user who names a directory does not want a binary from elsewhere.
 func newBinaries(binDir string) (binaries, error) {
 	if binDir != "" {
 		dir, err := filepath.Abs(binDir)
@@ -33,7 +33,7 @@ func newBinaries(binDir string) (binaries, error) {
 	return b, nil
 }
 
-// find returns the absolute path of a binary.
+// find returns the absolute path of the named binary.
 func (b binaries) find(name string) (string, error) {
 	for _, dir := range b.dirs {
 		path := filepath.Join(dir, name)

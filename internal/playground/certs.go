@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// serviceRange is the range of Service addresses. serviceIP is the address of the API server's
-	// own Service.
+	// serviceRange is the range of Service addresses. serviceIP is the address of the Service for
+	// the API server.
 	serviceRange = "10.96.0.0/16"
 	serviceIP    = "10.96.0.1"
-	// mastersGroup is the group with all rights.
+	// mastersGroup is the group whose members have all rights.
 	mastersGroup = "system:masters"
-	// schedulerUser is the scheduler's user name in a cluster with deploy/. The admission policies
-	// there let no other user write the fields that the scheduler fills in.
+	// schedulerUser is the user name of the scheduler that deploy/ installs. The admission policies
+	// of deploy/ permit only this user to write the fields that the scheduler fills in.
 	schedulerUser = "system:serviceaccount:reprieve-system:reprieve-scheduler"
 )
 
 // certificates are the credentials of all components. The authorities and the service account key
-// are kept in the data directory. The other certificates are issued at each start.
+// are kept in the data directory across starts. All other certificates are issued at each start.
 type certificates struct {
 	authority           *authority
 	etcdAuthority       *authority
@@ -69,7 +69,7 @@ func newCertificates(dir string, now time.Time) (*certificates, error) {
 	return c, nil
 }
 
-// etcdClient and adminClient return transports that trust only this playground's own servers.
+// These functions return transports that trust only the servers of this playground.
 func (c *certificates) etcdClient() *http.Transport  { return newTransport(c.etcdAuthority, c.etcd) }
 func (c *certificates) adminClient() *http.Transport { return newTransport(c.authority, c.admin) }
 
@@ -81,8 +81,8 @@ func newTransport(trusted *authority, own *leaf) *http.Transport {
 		TLSClientConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12,
 			RootCAs:    roots,
-			// Reading the pair on each handshake avoids an error result. It cannot fail, because
-			// the pair was created here.
+			// Parse the pair in each handshake, so that newTransport needs no error result. Parsing
+			// cannot fail, because this program created the pair.
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				pair, err := tls.X509KeyPair(own.certPEM, own.keyPEM)
 				return &pair, err

@@ -10,24 +10,25 @@ import (
 	"time"
 )
 
-// logTailLines is how many lines of its log an ExitError of a component shows.
+// logTailLines is the number of log lines in an ExitError.
 const logTailLines = 20
 
-// ExitError reports that a component ended without a request.
+// ExitError reports that a component ended although nobody asked it to.
 type ExitError struct {
 	// Component is the component's name.
 	Component string
 	// Status describes the end, such as "exit status 1" or "signal: killed".
 	Status string
-	// LogTail holds the last lines of its log.
+	// LogTail has the last lines of the component's log.
 	LogTail []string
-	// Words are the component's own message if it refused to start, such as "reprieve-scheduler:
-	// unknown flag: --x". Words is empty if there is no such message or if the component had
-	// already started.
+	// Words is the component's own error message if it refused to start, such as
+	// "reprieve-scheduler: unknown flag: --x". It is empty if there is no such message, or if the
+	// component had been ready before it ended.
 	Words string
 }
 
-// Error returns one line with the status. It also has Words, or without Words the end of the log.
+// Error returns the component and its status in one line, followed by Words. If Words is empty,
+// LogTail follows instead.
 func (e *ExitError) Error() string {
 	message := fmt.Sprintf("%s died: %s", e.Component, e.Status)
 	if e.Words != "" {
@@ -50,8 +51,8 @@ type child struct {
 	status string
 }
 
-// startChild runs a command and appends its output to logPath. It calls onExit from the child's own
-// goroutine, which ends with the process.
+// startChild runs a command and appends its output to the file logPath. When the process ends,
+// onExit is called in a goroutine of the child.
 func startChild(s *spawner, logPath, path string, args, env []string, onExit func(*child)) (*child, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -68,7 +69,7 @@ func startChild(s *spawner, logPath, path string, args, env []string, onExit fun
 	cmd.SysProcAttr = childAttributes()
 	c := &child{cmd: cmd, logStart: info.Size(), exited: make(chan struct{})}
 	err = s.start(cmd)
-	// The child has its own copy of the descriptor.
+	// The child has its own copy of the file descriptor.
 	err = errors.Join(err, log.Close())
 	if cmd.Process == nil {
 		return nil, err
@@ -97,8 +98,9 @@ func (c *child) running() bool {
 	}
 }
 
-// stop signals the child and waits until it ends. If again is not 0, stop signals a child that has
-// not ended after that time once more. After patience, stop kills the child and returns an error.
+// stop sends the signal to the child and waits until the child ends. If again is not 0 and the
+// child runs for that time after the signal, stop sends the signal a second time. After patience,
+// stop kills the child and returns an error.
 func (c *child) stop(signal os.Signal, again, patience time.Duration) error {
 	if err := c.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

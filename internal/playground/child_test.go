@@ -16,7 +16,7 @@ import (
 
 const shell = "/bin/sh"
 
-// quick is much longer than any step of these tests takes.
+// quick is a generous upper limit for any step of these tests.
 const quick = 10 * time.Second
 
 func newTestSpawner(t *testing.T) *spawner {
@@ -26,7 +26,8 @@ func newTestSpawner(t *testing.T) *spawner {
 	return s
 }
 
-// newShellComponent returns a component that runs a shell script. It sends deaths to the channel.
+// newShellComponent returns a component that runs a shell script. If the component dies, the error
+// is sent to the channel.
 func newShellComponent(t *testing.T, script string) (*Component, <-chan error) {
 	t.Helper()
 	deaths := make(chan error, 1)
@@ -50,7 +51,7 @@ func newShellComponent(t *testing.T, script string) (*Component, <-chan error) {
 }
 
 func TestComponentDies(t *testing.T) {
-	// The script ends once the file exists.
+	// The script ends when the file gate exists.
 	gate := filepath.Join(t.TempDir(), "gate")
 	c, deaths := newShellComponent(t, fmt.Sprintf(`
 		for i in $(seq 30); do echo line $i; done
@@ -198,7 +199,7 @@ func TestChildThatIgnoresSIGTERM(t *testing.T) {
 	}
 }
 
-// startDeaf starts a child that sets a trap for signals and runs for ever.
+// startDeaf starts a child that runs the given trap command and then runs forever.
 func startDeaf(t *testing.T, trap string) *child {
 	t.Helper()
 	c, _ := newShellComponent(t, trap+`; echo deaf; while :; do sleep 0.05; done`)
@@ -249,8 +250,8 @@ func TestPortIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestProbeWantsItsOwnServer checks that another server on the port does not count as the
-// component.
+// TestProbeWantsItsOwnServer checks that a component is not ready if a foreign server answers on
+// its port.
 func TestProbeWantsItsOwnServer(t *testing.T) {
 	certs, err := newCertificates(t.TempDir(), time.Now())
 	if err != nil {

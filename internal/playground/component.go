@@ -15,21 +15,22 @@ import (
 )
 
 const (
-	// A component that takes longer than startTimeout to be ready, or than stopTimeout to end,
-	// counts as stuck.
+	// startTimeout is the maximum time for a component to become ready, and stopTimeout is the
+	// maximum time for it to end.
 	startTimeout = 2 * time.Minute
 	stopTimeout  = 15 * time.Second
 	pollInterval = 50 * time.Millisecond
-	// stopAgain is the time that the API server may take to end after the first signal.
+	// stopAgain is the time after the first signal when the API server gets a second signal.
 	stopAgain = 2 * time.Second
-	// portAttempts is how many ports a component tries if its port turns out to be taken.
+	// portAttempts is the maximum number of ports to try for a component if other processes take
+	// the ports.
 	portAttempts = 5
 )
 
-// errStopped is the error of all starts after a call of Stop.
+// errStopped is the error of every start after a call of Stop.
 var errStopped = errors.New("the playground has stopped")
 
-// errPortTaken is the cause of a failed start if another process listens on the port.
+// errPortTaken is the cause of a failed start if another process already listens on the port.
 var errPortTaken = errors.New("the port is taken")
 
 // componentSpec holds the settings of one component.
@@ -38,36 +39,36 @@ type componentSpec struct {
 	path string
 	args []string
 	env  []string
-	// port is the TCP port that the component serves on; 0 for none.
+	// port is the TCP port that the component serves on. It is 0 if the component serves nothing.
 	port int
-	// files replaces the names of copies with the names of the user's own files in the component's
-	// messages. It may be nil.
+	// files replaces file names in the component's messages. A component may run with a copy of a
+	// user's file, and users need the name of their own file. It may be nil.
 	files *strings.Replacer
-	// stopAgain is the time until the component is signalled once more, which ends it at once; 0
-	// for never.
+	// stopAgain is the time after the first signal when the component gets a second signal, which
+	// ends it at once. It is 0 for no second signal.
 	stopAgain time.Duration
-	// logPath is the file that the component's output is appended to.
+	// logPath is the file that gets the component's output.
 	logPath string
 	// prepare runs before each start. It may be nil.
 	prepare func(ctx context.Context) error
-	// ready returns nil once the component does its work, and otherwise an error that names the
-	// missing part. With nil, the component is ready at once.
+	// ready returns nil when the component does its work. Otherwise, it returns an error that names
+	// the missing part. If ready is nil, the component is ready at once.
 	ready func(ctx context.Context) error
-	// ended is called if the component ends by itself after it was ready. With nil, the playground
-	// fails.
+	// ended is called if the component ends on its own after it was ready. If ended is nil, such an
+	// end is a failure of the playground.
 	ended func(error)
 }
 
-// Component is one process of a Playground, such as etcd or the API server. Its methods may be
-// called from any goroutine.
+// Component is one process of a Playground, such as etcd or the API server. It is safe for
+// concurrent use.
 type Component struct {
 	spec    componentSpec
 	spawner *spawner
-	// died is called if the process ends by itself after it was ready.
+	// died is called if the process ends on its own after it was ready.
 	died func(error)
 
-	// closing is closed when the Playground stops. A start under way is then aborted, and later
-	// starts fail.
+	// closing is closed when the Playground stops. This aborts a start under way, and later starts
+	// fail.
 	closing     chan struct{}
 	closingOnce sync.Once
 
@@ -75,21 +76,21 @@ type Component struct {
 	operation sync.Mutex
 
 	mu sync.Mutex
-	// current is the process; nil before the first start. watched is true if its end must be
-	// reported.
+	// current is the last started process. It is nil before the first start.
 	current *child
+	// watched is true if the end of current must be reported.
 	watched bool
 }
 
-// Name returns one of the constants Etcd, APIServer, ControllerManager, Kwok and Scheduler, or the
-// name that StartScheduler got.
+// Name returns the name of the component: one of the constants Etcd, APIServer, ControllerManager,
+// Kwok and Scheduler, or the name that was passed to StartScheduler.
 func (c *Component) Name() string { return c.spec.name }
 
-// LogPath returns the path of the file with the component's output, of all its runs.
+// LogPath returns the path of the log file. The file has the output of all runs of the component.
 func (c *Component) LogPath() string { return c.spec.logPath }
 
-// URL returns the address that the component serves on, or "" if it serves nothing. The address
-// stays the same across restarts.
+// URL returns the address that the component serves on. It is empty if the component serves
+// nothing. The address does not change when the component is started again.
 func (c *Component) URL() string {
 	if c.spec.port == 0 {
 		return ""
@@ -97,8 +98,9 @@ func (c *Component) URL() string {
 	return fmt.Sprintf("https://%s:%d", loopback, c.spec.port)
 }
 
-// PID returns the process ID, or 0 while the component is not running. A process that is signalled
-// by its ID counts as having died by itself. Use Kill for an end that the Playground accepts.
+// PID returns the process ID, or 0 while the component is not running. If you send a signal to this
+// process, its end counts as a failure of the playground. Use Kill for an end that is not a
+// failure.
 func (c *Component) PID() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,9 +110,9 @@ func (c *Component) PID() int {
 	return c.current.cmd.Process.Pid
 }
 
-// Start runs the component again after Kill, with the same arguments and on the same port. It
-// returns once the component is ready. The process does not end with ctx. It is an error to start a
-// running component.
+// Start starts the component again after Kill, with the same arguments and on the same port. It
+// returns when the component is ready. ctx limits only the start. Starting a running component is
+// an error.
 func (c *Component) Start(ctx context.Context) error {
 	c.operation.Lock()
 	defer c.operation.Unlock()
@@ -120,16 +122,16 @@ func (c *Component) Start(ctx context.Context) error {
 	return nil
 }
 
-// Kill sends the component a signal that ends it, and returns once it has ended. After 15 s, Kill
-// kills the component with SIGKILL and returns an error. If the component is not running, Kill does
-// nothing.
+// Kill sends a signal to the component and returns when the component has ended. If the component
+// does not end within 15 s, Kill sends SIGKILL and returns an error. If the component is not
+// running, Kill does nothing.
 func (c *Component) Kill(signal syscall.Signal) error {
 	c.operation.Lock()
 	defer c.operation.Unlock()
 	return c.kill(signal)
 }
 
-// close is Kill without a later Start.
+// close ends the component like Kill, and makes all later starts fail.
 func (c *Component) close(signal syscall.Signal) error {
 	c.closingOnce.Do(func() { close(c.closing) })
 	return c.Kill(signal)
@@ -204,7 +206,8 @@ func (c *Component) waitReady(ctx context.Context, process *child) error {
 	return fmt.Errorf("not ready: %w: %w", context.Cause(ctx), missing)
 }
 
-// watch begins to report the end of the process. It returns false if the process has already ended.
+// watch makes the end of the process a reported failure from now on. It returns false if the
+// process has already ended.
 func (c *Component) watch(process *child) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,7 +215,7 @@ func (c *Component) watch(process *child) bool {
 	return c.watched
 }
 
-// exited handles the end of a process of the component. It runs in that process's goroutine.
+// exited handles the end of a process of the component, in the goroutine of that process.
 func (c *Component) exited(process *child) {
 	c.mu.Lock()
 	news := c.watched && c.current == process
@@ -245,8 +248,8 @@ func (c *Component) exitError(process *child) *ExitError {
 	return &ExitError{Component: c.spec.name, Status: process.status, LogTail: tail}
 }
 
-// startFailure returns the error of a process that ended during its start. A taken port is
-// errPortTaken.
+// startFailure returns the error for a process that ended during its start. The error is
+// errPortTaken if another process has the port.
 func (c *Component) startFailure(process *child) error {
 	failure := c.exitError(process)
 	failure.Words = lastWords(failure.LogTail, filepath.Base(c.spec.path))
@@ -264,8 +267,8 @@ func (c *Component) startFailure(process *child) error {
 	return failure
 }
 
-// lastWords returns the last line of a log if the program itself wrote it. Such lines begin with
-// the program's name. The lines before come from libraries and do not help users with a faulty
+// lastWords returns the last line of a log if it begins with the program's name, as the program's
+// own messages do. Other lines come from libraries and do not help users to correct their
 // configuration.
 func lastWords(log []string, program string) string {
 	if len(log) == 0 || !strings.HasPrefix(log[len(log)-1], program+": ") {

@@ -13,7 +13,7 @@ func (p *Playground) controllerManagerSpec() componentSpec {
 	args := []string{
 		"--kubeconfig=" + p.adminKubeconfig(),
 		"--leader-elect=false",
-		// It serves nothing, so it needs no port.
+		// The controller manager needs no port, because it serves nothing.
 		"--secure-port=0",
 		"--service-account-private-key-file=" + p.certs.serviceAccountKey,
 		"--root-ca-file=" + p.certs.authority.certFile(),
@@ -21,7 +21,7 @@ func (p *Playground) controllerManagerSpec() componentSpec {
 		"--profiling=false",
 		"--kube-api-qps=500",
 		"--kube-api-burst=1000",
-		// The default is a directory outside the data directory, and the controller manager would
+		// The default directory is outside the data directory, and the controller manager would
 		// create it.
 		"--flex-volume-plugin-dir=" + filepath.Join(p.dir.path, "flexvolume"),
 	}
@@ -37,8 +37,8 @@ func (p *Playground) controllerManagerSpec() componentSpec {
 	}
 }
 
-// defaultServiceAccountExists is the readiness of the controller manager. Without the service
-// account, no pod can be created.
+// defaultServiceAccountExists is the readiness check of the controller manager. Without this
+// service account, no pod can be created in the default namespace.
 func (p *Playground) defaultServiceAccountExists(ctx context.Context) error {
 	_, err := p.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 	if err != nil {

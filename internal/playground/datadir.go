@@ -8,7 +8,6 @@ import (
 	"syscall"
 )
 
-// dataDir is the directory with all files of one playground.
 type dataDir struct {
 	path      string
 	temporary bool
@@ -39,8 +38,8 @@ func openDataDir(path, tempDir string) (*dataDir, error) {
 	return d, nil
 }
 
-// acquire locks the directory. Before the lock is held, the directory may belong to another
-// playground, so acquire leaves its files alone.
+// acquire locks the directory. It changes no file before it has the lock, because the directory may
+// belong to another playground.
 func (d *dataDir) acquire() error {
 	if err := os.MkdirAll(d.path, 0o700); err != nil {
 		return err
@@ -60,18 +59,19 @@ func (d *dataDir) acquire() error {
 	return errors.Join(err, lock.Close())
 }
 
-// home returns the home directory of the children. It keeps them away from the user's files.
+// home returns the home directory of the child processes, so that they do not read or write the
+// user's files.
 func (d *dataDir) home() string { return filepath.Join(d.path, "home") }
 
-// scratch returns the directory for the children's temporary files.
+// scratch returns the directory for temporary files of the child processes.
 func (d *dataDir) scratch() string { return filepath.Join(d.path, "tmp") }
 
 func (d *dataDir) logPath(component string) string {
 	return filepath.Join(d.path, "logs", component+".log")
 }
 
-// close removes the directory if it is temporary. A directory that the user named is only cleaned
-// and unlocked.
+// close removes the directory if it is temporary. Otherwise, it removes only temporary files and
+// releases the lock.
 func (d *dataDir) close() error {
 	var errs []error
 	if d.temporary {
@@ -82,17 +82,17 @@ func (d *dataDir) close() error {
 	return errors.Join(append(errs, d.unlock())...)
 }
 
-// unlock releases the lock and closes its file. Closing alone is not enough. A process that is
-// being started has a copy of the descriptor until it runs its program, and that copy would keep
-// the lock.
+// unlock releases the lock and closes its file. Closing the file is not enough. A child process
+// that is being started has a copy of the descriptor until it runs its program. That copy would
+// keep the lock.
 func (d *dataDir) unlock() error {
 	err := syscall.Flock(int(d.lock.Fd()), syscall.LOCK_UN) //nolint:gosec // a descriptor fits an int
 	return errors.Join(err, d.lock.Close())
 }
 
-// childEnv returns the environment of a component. It has only variables from a list, because etcd
-// reads every ETCD_ variable as a flag. HOME is replaced because kwok and other components read
-// files below it.
+// childEnv returns the environment of a component. It passes only the listed variables, because
+// etcd reads every ETCD_ variable as a flag. It replaces HOME, because components such as kwok read
+// files in the home directory.
 func childEnv(lookup func(string) (string, bool), home, scratch string) []string {
 	env := []string{"HOME=" + home, "TMPDIR=" + scratch}
 	for _, name := range []string{"PATH", "LANG", "TZ", "GOMAXPROCS", "GOMEMLIMIT", "GODEBUG", "GOTRACEBACK", "GORACE", "GOCOVERDIR"} {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDataDirIsGivenUpAtOnce checks that close releases the lock although a copy of its descriptor
-// is open. A process that is being started has such a copy until it runs its program.
+// TestDataDirIsGivenUpAtOnce checks that close releases the lock even while a copy of its
+// descriptor is open. A process that is being started has such a copy until it runs its program.
 func TestDataDirIsGivenUpAtOnce(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// etcdSpec is a single-member etcd. Only clients with a certificate from the etcd authority can
-// connect. Two playgrounds may race for a port, and the certificates keep each from using the
-// other's etcd.
+// etcdSpec returns the settings of an etcd with a single member. Only clients with a certificate of
+// this playground's etcd authority can connect. So a playground cannot use another playground's
+// etcd by mistake if both try to use one port.
 func (p *Playground) etcdSpec(port int) componentSpec {
 	url := fmt.Sprintf("https://%s:%d", loopback, port)
 	args := []string{
@@ -18,7 +18,7 @@ func (p *Playground) etcdSpec(port int) componentSpec {
 		"--data-dir=" + filepath.Join(p.dir.path, "etcd"),
 		"--listen-client-urls=" + url,
 		"--advertise-client-urls=" + url,
-		// No peer ever connects, so any port is fine.
+		// No peer connects, so any port works.
 		"--listen-peer-urls=http://" + loopback + ":0",
 		"--initial-advertise-peer-urls=http://" + loopback + ":0",
 		"--initial-cluster=playground=http://" + loopback + ":0",
@@ -29,7 +29,7 @@ func (p *Playground) etcdSpec(port int) componentSpec {
 		"--log-level=warn",
 	}
 	if p.dir.temporary {
-		// After a crash of the machine, the data is not needed.
+		// Data that is lost when the machine crashes is not needed.
 		args = append(args, "--unsafe-no-fsync")
 	}
 	return componentSpec{
@@ -43,11 +43,11 @@ func (p *Playground) etcdSpec(port int) componentSpec {
 	}
 }
 
-// EtcdTLS returns the TLS configuration of a client of etcd. etcd serves at the URL of the
-// component [Etcd]. Each call returns a new configuration.
+// EtcdTLS returns a new TLS configuration for clients of etcd. The URL of etcd is the URL of the
+// component [Etcd].
 func (p *Playground) EtcdTLS() *tls.Config { return p.certs.etcdClient().TLSClientConfig }
 
-// probe returns nil if a GET of url returns status 200. It keeps no connections.
+// probe returns nil if a GET request for url returns status 200. It closes its connections.
 func probe(ctx context.Context, transport *http.Transport, url string) (err error) {
 	defer transport.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)

@@ -227,7 +227,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// binariesOfNothing returns a directory with all binaries. They do nothing.
+// binariesOfNothing returns a directory that has all binaries of a control plane. The binaries are
+// scripts that do nothing.
 func binariesOfNothing(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

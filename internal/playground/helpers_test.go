@@ -39,7 +39,8 @@ func newClient(t *testing.T, p *playground.Playground) kubernetes.Interface {
 	return client
 }
 
-// eventually waits until condition returns "". Otherwise it fails the test with the last result.
+// eventually waits until condition returns "". If it does not within patience, the test fails with
+// the last result.
 func eventually(t *testing.T, what string, condition func(ctx context.Context) string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -48,7 +49,7 @@ func eventually(t *testing.T, what string, condition func(ctx context.Context) s
 	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (bool, error) {
 		now := condition(ctx)
 		if ctx.Err() != nil {
-			// A failure after the deadline tells nothing, so keep the result before.
+			// The condition may have failed because of the deadline, so keep the earlier result.
 			return false, ctx.Err()
 		}
 		last = now
@@ -72,7 +73,7 @@ func newPod(name string, change func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// createBound creates a pod and binds it to the node itself.
+// createBound creates a pod and binds it to the node, without a scheduler.
 func createBound(t *testing.T, client kubernetes.Interface, pod *corev1.Pod, node string) {
 	t.Helper()
 	pods := client.CoreV1().Pods(metav1.NamespaceDefault)
@@ -128,7 +129,7 @@ func deletePod(t *testing.T, client kubernetes.Interface, name string, grace int
 	}
 }
 
-// waitPod waits for a pod that matches the selector and has another name than otherThan.
+// waitPod waits for a pod that matches the selector and whose name is not otherThan.
 func waitPod(t *testing.T, client kubernetes.Interface, selector, otherThan string) *corev1.Pod {
 	t.Helper()
 	var found *corev1.Pod
@@ -158,7 +159,7 @@ func serviceAccountToken(t *testing.T, p *playground.Playground) string {
 	return request.Status.Token
 }
 
-// whoAmI returns the user name that the API server of a kubeconfig sees for its caller.
+// whoAmI returns the user name that the API server sees for the user of a kubeconfig.
 func whoAmI(t *testing.T, kubeconfig string) string {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)

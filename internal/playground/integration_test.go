@@ -45,14 +45,14 @@ kind: Kustomization
 resources: [crd.yaml]
 `
 
-// TestCluster checks the behavior of one cluster. The subtests share it because a start takes
-// seconds.
+// TestCluster checks the behavior of a cluster. The subtests share one cluster, because a start
+// takes seconds.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	p := playgroundtest.Start(t, playground.Options{
 		NodeGroups: []playground.NodeGroup{nodeGroup(t, 3)},
 		CRDs: fstest.MapFS{
-			// By path, the object is before the CRD that it needs.
+			// By path, this object comes before the CRD that defines its kind.
 			"a/widget.yaml": {Data: []byte(widget)},
 			"b/crd.yaml":    {Data: []byte(widgetCRD)},
 			"README.md":     {Data: []byte("not a manifest")},
@@ -60,7 +60,7 @@ func TestCluster(t *testing.T) {
 		Scheduler: playground.SchedulerOptions{Path: playground.NoScheduler},
 	})
 	client := newClient(t, p)
-	// The subtests run in parallel. The playground stops after the last one.
+	// The subtests run in parallel. The playground stops after the last of them.
 	for name, test := range map[string]func(*testing.T, kubernetes.Interface){
 		"nodes are ready":                     testNodes,
 		"manifests are applied":               testManifests,
@@ -149,7 +149,7 @@ func testGracePeriod(t *testing.T, client kubernetes.Interface) {
 	pod := waitPhase(t, client, "graceful", corev1.PodRunning)
 	began := time.Now()
 	deletePod(t, client, pod.Name, grace)
-	// A change of a terminating pod must not start the grace period again.
+	// This change of a terminating pod must not start the grace period again.
 	patch := []byte(`{"metadata":{"labels":{"changed":"yes"}}}`)
 	pods := client.CoreV1().Pods(metav1.NamespaceDefault)
 	if _, err := pods.Patch(t.Context(), pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
@@ -196,7 +196,7 @@ func testFinalizer(t *testing.T, client kubernetes.Interface) {
 	}), "node-0")
 	waitPhase(t, client, "held", corev1.PodRunning)
 	deletePod(t, client, "held", 1)
-	// The node is done with the pod once the grace period is zero.
+	// A grace period of zero means that the node has finished with the pod.
 	var pod *corev1.Pod
 	eventually(t, "pod held", func(ctx context.Context) string {
 		var err error
@@ -236,7 +236,8 @@ func testBadRunFor(t *testing.T, client kubernetes.Interface) {
 		pod.Annotations = map[string]string{playground.RunForAnnotation: "soon"}
 	}), "node-0")
 	waitPhase(t, client, "unclear", corev1.PodRunning)
-	// The kill stage deletes the pod, which shows that no earlier stage handled it.
+	// In kwok's configuration, only the stage for killed pods deletes this pod. Its deletion shows
+	// that no earlier stage handled the pod.
 	deletePod(t, client, "unclear", 1)
 	waitGone(t, client, "unclear")
 }

@@ -17,14 +17,14 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfigName is the name of the cluster, the user and the context in the playground's
+// kubeconfigName is the name of the cluster, of the user and of the context in the playground's
 // kubeconfigs.
 const kubeconfigName = "playground"
 
-// probeTimeout bounds one check whether a server listens on a port.
+// probeTimeout is the maximum time of one check whether a server listens on a port.
 const probeTimeout = time.Second
 
-// encodeKubeconfig returns a client configuration as a kubeconfig file.
+// encodeKubeconfig returns the kubeconfig file for a client configuration.
 func encodeKubeconfig(config *rest.Config) ([]byte, error) {
 	return clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{kubeconfigName: {
@@ -44,8 +44,8 @@ func encodeKubeconfig(config *rest.Config) ([]byte, error) {
 	})
 }
 
-// checkKubeconfigTarget returns an error if the playground must not write a kubeconfig to path. It
-// may replace only a file that a killed playground left there.
+// checkKubeconfigTarget returns an error if the playground must not write a kubeconfig to path.
+// Only a file that a killed playground left behind may be replaced.
 func checkKubeconfigTarget(ctx context.Context, path string) error {
 	info, err := os.Stat(filepath.Dir(path))
 	if err != nil {
@@ -76,8 +76,8 @@ func checkKubeconfigTarget(ctx context.Context, path string) error {
 	return fmt.Errorf("write the kubeconfig: %s belongs to a playground that is running; name another file", path)
 }
 
-// playgroundServer returns the host and port of the API server in a kubeconfig, if a playground
-// wrote the file.
+// playgroundServer returns the host and port of the API server in a kubeconfig. It returns false if
+// no playground wrote the kubeconfig.
 func playgroundServer(raw []byte) (string, bool) {
 	config, err := clientcmd.Load(raw)
 	if err != nil || config.CurrentContext != kubeconfigName || len(config.Clusters) != 1 {
@@ -94,8 +94,8 @@ func playgroundServer(raw []byte) (string, bool) {
 	return server.Host, true
 }
 
-// writeFileAtomically writes content to path. Readers see all of it or nothing, and only the owner
-// can read the file.
+// writeFileAtomically writes content to path. A reader sees either the old file or all of the
+// content. Only the owner can read the file.
 func writeFileAtomically(path string, content []byte) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
@@ -112,7 +112,8 @@ func writeFileAtomically(path string, content []byte) error {
 	return nil
 }
 
-// removeFileIfSame removes path if it still holds content. A file with other content stays.
+// removeFileIfSame removes the file at path if its content is unchanged. Otherwise, it keeps the
+// file.
 func removeFileIfSame(path string, content []byte) error {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,24 +11,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// ErrNoWorkloadAPI is the error of Start if Options.NativeWorkloadAPI is set for a Kubernetes
-// version without that API.
+// ErrNoWorkloadAPI is the error of Start if Options.NativeWorkloadAPI is set and the Kubernetes
+// version has no Workload API.
 var ErrNoWorkloadAPI = errors.New("there are no Workloads and PodGroups of scheduling.k8s.io")
 
 // Kubernetes holds the properties of a Kubernetes version that the playground depends on.
 type Kubernetes struct {
 	// Minor is the number after "1.".
 	Minor uint
-	// WorkloadAPI is the version of scheduling.k8s.io with Workloads, behind feature gates; "" for
-	// none.
+	// WorkloadAPI is the version of the API group scheduling.k8s.io that has Workloads, behind
+	// feature gates. It is empty if there is none.
 	WorkloadAPI string
-	// gates are the feature gates that the API server and the controller manager need for the whole
-	// API.
+	// gates are the feature gates that the API server and the controller manager need for that API.
 	gates string
 }
 
-// KubernetesIn returns the version of the kube-apiserver in a directory. It runs the binary, and
-// returns an error if that fails.
+// KubernetesIn returns the version of the kube-apiserver in a directory. It runs the binary to find
+// out, and returns an error if that fails.
 func KubernetesIn(ctx context.Context, binDir string) (Kubernetes, error) {
 	return kubernetesOf(ctx, filepath.Join(binDir, APIServer))
 }
@@ -45,7 +44,7 @@ func kubernetesOf(ctx context.Context, path string) (Kubernetes, error) {
 	return release(v.Minor()), nil
 }
 
-// release returns the properties of a minor version.
+// release returns the properties of Kubernetes 1.minor.
 func release(minor uint) Kubernetes {
 	k := Kubernetes{Minor: minor}
 	switch {
@@ -60,8 +59,8 @@ func release(minor uint) Kubernetes {
 	return k
 }
 
-// findKubernetes determines the version of the API server if the options need a feature that not
-// every version has.
+// findKubernetes determines the Kubernetes version, if the options need a feature that some
+// versions lack.
 func (p *Playground) findKubernetes(ctx context.Context) error {
 	if !p.options.NativeWorkloadAPI {
 		return nil

@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podRange is the range of the pods' addresses.
+// podRange is the range of pod addresses.
 const podRange = "10.128.0.0/9"
 
-// nodeLeaseSeconds is the kubelet's own lease duration.
+// nodeLeaseSeconds is the duration of a node's lease. It equals the default of the kubelet.
 const nodeLeaseSeconds = 40
 
-// kwokConfig configures the behavior of nodes and pods in kwok.
+// kwokConfig is the configuration of kwok. It defines the behavior of nodes and pods.
 //
 //go:embed kwok.yaml
 var kwokConfig []byte
@@ -44,8 +44,8 @@ func (p *Playground) kwokSpec() componentSpec {
 	}
 }
 
-// dropNodeLeases removes the leases of an earlier kwok. A new kwok has another identity, and would
-// wait for the leases to expire before it takes over their nodes.
+// dropNodeLeases deletes the node leases of an earlier kwok process. The new kwok has another
+// identity and would wait until those leases expire.
 func (p *Playground) dropNodeLeases(ctx context.Context) error {
 	leases := p.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
@@ -54,10 +54,10 @@ func (p *Playground) dropNodeLeases(ctx context.Context) error {
 	return nil
 }
 
-// nodesAreManaged returns nil once kwok holds as many leases as there are nodes. Other leases do
-// not exist, because they are dropped before kwok starts.
+// nodesAreManaged returns nil when kwok holds a lease for every node. It compares the numbers:
+// dropNodeLeases has removed all older leases.
 func (p *Playground) nodesAreManaged(ctx context.Context) error {
-	// A page with one item has the number of the remaining items, and nothing else is needed.
+	// A page with one item is enough, because it also has the number of remaining items.
 	one := metav1.ListOptions{Limit: 1}
 	nodes, err := p.client.CoreV1().Nodes().List(ctx, one)
 	if err != nil {

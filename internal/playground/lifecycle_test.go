@@ -20,7 +20,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// startPlain runs a playground without a scheduler. The test stops it, at the latest at its end.
+// startPlain starts a playground without a scheduler. The playground is stopped at the end of the
+// test, unless the test stops it earlier.
 func startPlain(t *testing.T, change func(*playground.Options)) *playground.Playground {
 	t.Helper()
 	options := playground.Options{
@@ -50,7 +51,7 @@ func pidsOf(p *playground.Playground) map[string]int {
 	return pids
 }
 
-// requireEnded fails the test if a process still exists.
+// requireEnded fails the test if any of the processes still exists.
 func requireEnded(t *testing.T, pids map[string]int) {
 	t.Helper()
 	for name, pid := range pids {
@@ -67,7 +68,7 @@ func requireAbsent(t *testing.T, path string) {
 	}
 }
 
-// runsAPod creates a pod, binds it, and waits until it runs.
+// runsAPod creates a pod, binds it to node-0 and waits until it runs.
 func runsAPod(t *testing.T, p *playground.Playground, name string) {
 	t.Helper()
 	client := newClient(t, p)
@@ -239,7 +240,7 @@ func TestDataDirIsKept(t *testing.T) {
 	}); err == nil || !strings.Contains(err.Error(), "another playground is using it") {
 		t.Errorf("a second playground in the same directory: %v", err)
 	}
-	// The second playground did not touch the first one's files.
+	// The second playground must not have touched the files of the first one.
 	if _, err := os.Stat(filepath.Join(dir, "tmp")); err != nil {
 		t.Error(err)
 	}
@@ -291,7 +292,7 @@ func TestStartIsInterrupted(t *testing.T) {
 		BinDir:    playgroundtest.BinDir(t, playgroundtest.ControlPlane()...),
 		TempDir:   temporary,
 		Scheduler: playground.SchedulerOptions{Path: playground.NoScheduler},
-		// The first completed step is the start of etcd.
+		// The first step that is reported is the start of etcd.
 		Progress: func(string) { cancel() },
 	})
 	if !errors.Is(err, context.Canceled) {

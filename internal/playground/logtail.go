@@ -8,14 +8,13 @@ import (
 )
 
 const (
-	// logTailBytes bounds the bytes read from a log. logLineBytes bounds the bytes shown of one
-	// line.
+	// logTailBytes is the maximum number of bytes to read from a log. logLineBytes is the maximum
+	// number of bytes to show of one line.
 	logTailBytes = 64 << 10
 	logLineBytes = 1000
 )
 
-// readLogTail returns the last lines of a log file. It ignores the file's content before offset
-// start.
+// readLogTail returns the last lines of a log file, starting at the offset start.
 func readLogTail(path string, start int64, lines int) ([]string, error) {
 	raw, err := readFrom(path, start)
 	if err != nil {
@@ -37,8 +36,8 @@ func readLogTail(path string, start int64, lines int) ([]string, error) {
 	return all, nil
 }
 
-// readFrom returns the content of a file from offset start on. It returns at most the last
-// logTailBytes.
+// readFrom returns the content of a file from the offset start to the end. If that is more than
+// logTailBytes, it returns only the last logTailBytes.
 func readFrom(path string, start int64) (raw []byte, err error) {
 	file, err := os.Open(path)
 	if err != nil {

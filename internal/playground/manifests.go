@@ -22,17 +22,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// fieldManager owns the fields that the playground applies.
+// fieldManager is the field manager of objects that the playground applies.
 const fieldManager = "playground"
 
-// crdGroup and crdKind are the group and kind of the objects that are applied first.
+// crdGroup and crdKind are the API group and kind of CustomResourceDefinitions, which are applied
+// first.
 const (
 	crdGroup = "apiextensions.k8s.io"
 	crdKind  = "CustomResourceDefinition"
 )
 
 // readManifests returns every object in the .yaml files of fsys, in the order of the files' paths.
-// It skips Kustomization files, because they are not objects of the API.
+// It skips Kustomization files, because they are not API objects.
 func readManifests(fsys fs.FS) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -81,8 +82,8 @@ func decodeManifest(raw []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// applyManifests applies all objects of fsys to the API server and returns their number. It waits
-// until the CRDs among them are served.
+// applyManifests applies all objects of fsys to the API server and returns the number of objects.
+// It waits until the CRDs among them are served.
 func (p *Playground) applyManifests(ctx context.Context, fsys fs.FS) (int, error) {
 	objects, err := readManifests(fsys)
 	if err != nil || len(objects) == 0 {
@@ -142,8 +143,8 @@ func applyObject(ctx context.Context, client dynamic.Interface, mapper meta.REST
 	return nil
 }
 
-// waitServed returns once crd is established and discovery lists its kind, which is later. Until
-// then, an object of the kind cannot be mapped to its resource.
+// waitServed waits until a CRD is established and discovery lists its kind, which happens later.
+// Before that, the client cannot map the kind to its resource.
 func waitServed(ctx context.Context, client dynamic.Interface, mapper meta.ResettableRESTMapper, crd *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -162,8 +163,8 @@ func waitServed(ctx context.Context, client dynamic.Interface, mapper meta.Reset
 	return nil
 }
 
-// isDiscovered reports whether the API server lists the kind of crd in every version that crd
-// serves. It always sends a new request.
+// isDiscovered reports whether discovery lists the kind of a CRD in every version that the CRD
+// serves. It sends a new request each time.
 func isDiscovered(mapper meta.ResettableRESTMapper, crd *unstructured.Unstructured) (bool, error) {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")

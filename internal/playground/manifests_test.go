@@ -10,7 +10,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 )
 
-// lateMapper mimics discovery that lists a kind some time after its CRD is established.
+// lateMapper simulates discovery that lists a kind only after a number of resets (want).
 type lateMapper struct {
 	meta.RESTMapper
 

@@ -22,19 +22,19 @@ const (
 	nodeArchitecture  = "amd64"
 	nodeSystem        = "linux"
 
-	// nodeCreators is the largest number of nodes to create at the same time.
+	// nodeCreators is the maximum number of concurrent calls that create nodes.
 	nodeCreators = 16
 
-	// nodesPerPoll is the number of nodes for one poll interval. With more nodes, polls are less
-	// frequent, so that they do not slow down the start of the nodes.
+	// nodesPerPoll determines the interval between polls: one pollInterval per this number of
+	// nodes. With more nodes, polls are less frequent and do not slow down the start of the nodes.
 	nodesPerPoll = 100
 )
 
-// buildNodes returns the nodes of all groups. version is their kubelet version.
+// buildNodes returns the nodes of all groups. version is the kubelet version of each node.
 func buildNodes(groups []NodeGroup, version string) []*corev1.Node {
 	var nodes []*corev1.Node
 	counts := map[string]int{}
-	// Pods and Services have other ranges.
+	// Node addresses must not overlap with podRange and serviceRange.
 	ip := netip.AddrFrom4([4]byte{10, 64, 0, 1})
 	for _, group := range groups {
 		prefix := group.Prefix
@@ -51,7 +51,7 @@ func buildNodes(groups []NodeGroup, version string) []*corev1.Node {
 	return nodes
 }
 
-// zoneOf spreads nodes over three zones in turn.
+// zoneOf returns the zone of the node with an index. The nodes are spread over three zones in turn.
 func zoneOf(index int) string {
 	return "zone-" + string(rune('a'+index%3))
 }
@@ -91,7 +91,7 @@ func buildNode(name, zone string, ip netip.Addr, version string, group NodeGroup
 	}
 }
 
-// createNodes creates the nodes that do not exist yet.
+// createNodes creates the nodes. It skips nodes that exist already.
 func (p *Playground) createNodes(ctx context.Context, nodes []*corev1.Node) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(nodeCreators)
@@ -107,8 +107,8 @@ func (p *Playground) createNodes(ctx context.Context, nodes []*corev1.Node) erro
 	return group.Wait()
 }
 
-// waitNodesReady returns once all nodes are ready and have no taint for nodes that are not ready or
-// unreachable.
+// waitNodesReady waits until all nodes are ready and lack the taints for nodes that are not ready
+// or not reachable.
 func (p *Playground) waitNodesReady(ctx context.Context, nodes []*corev1.Node) error {
 	if len(nodes) == 0 {
 		return nil

@@ -21,11 +21,11 @@ import (
 const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 	leafLifetime      = 365 * 24 * time.Hour
-	// clockSlack is the time from the start of a certificate's validity to its creation.
+	// clockSlack is the time between the start of a certificate's validity and its creation.
 	clockSlack = 5 * time.Minute
 )
 
-// authority is a certificate authority. Its files in dir are NAME.crt and NAME.key.
+// authority is a certificate authority. Its files are NAME.crt and NAME.key in dir.
 type authority struct {
 	dir  string
 	name string
@@ -41,7 +41,7 @@ type leaf struct {
 	certFile, keyFile string
 }
 
-// loadOrCreateAuthority reads the authority with the given name from dir, or creates it.
+// loadOrCreateAuthority reads the authority with the given name from dir, or creates it there.
 func loadOrCreateAuthority(dir, name string, now time.Time) (*authority, error) {
 	a := &authority{dir: dir, name: name, now: now}
 	certPEM, err := os.ReadFile(a.certFile())
@@ -99,8 +99,8 @@ func (a *authority) create() error {
 	return err
 }
 
-// serving issues a certificate for servers on the loopback address with additional names and
-// addresses. It is also a client certificate, because etcd needs one.
+// serving issues a certificate for servers on the loopback address, with additional DNS names and
+// addresses. It is also valid for clients, because etcd requires that.
 func (a *authority) serving(name string, dnsNames []string, ips ...net.IP) (*leaf, error) {
 	return a.issue(name, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -110,8 +110,8 @@ func (a *authority) serving(name string, dnsNames []string, ips ...net.IP) (*lea
 	})
 }
 
-// client issues a certificate in files with the given name. Its holder is the user, in the given
-// groups.
+// client issues a client certificate for a user in the given groups. name is the base name of its
+// files.
 func (a *authority) client(name, user string, groups ...string) (*leaf, error) {
 	return a.issue(name, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
@@ -158,15 +158,15 @@ func writeCertificate(dir, name string, template, parent *x509.Certificate, key 
 		certFile: filepath.Join(dir, name+".crt"),
 		keyFile:  filepath.Join(dir, name+".key"),
 	}
-	// The key is written first, so an existing certificate always has its key.
+	// Write the key first, so that an existing certificate always has its key.
 	if err := os.WriteFile(l.keyFile, l.keyPEM, 0o600); err != nil {
 		return nil, err
 	}
 	return l, os.WriteFile(l.certFile, l.certPEM, 0o600)
 }
 
-// loadOrCreateKey creates a key for signing service account tokens, unless the file exists. Tokens
-// stay valid across restarts because the key is kept.
+// loadOrCreateKey creates a key for signing service account tokens if the file does not exist. The
+// key is kept, so that tokens stay valid across restarts.
 func loadOrCreateKey(file string) error {
 	if _, err := os.Stat(file); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err

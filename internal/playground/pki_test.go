@@ -68,7 +68,7 @@ func TestCertificates(t *testing.T) {
 	requirePrivate(t, dir)
 }
 
-// requirePrivate fails the test if users other than the owner can access a file in dir.
+// requirePrivate fails the test if users other than the owner can access any file in dir.
 func requirePrivate(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -108,7 +108,7 @@ func TestCertificatesAreKept(t *testing.T) {
 	if err != nil || !bytes.Equal(key, sameKey) {
 		t.Errorf("the service account key has changed: %v", err)
 	}
-	// The leaf certificates are new, so an old directory still works.
+	// Leaf certificates are issued again at each start, so an old directory still works.
 	if err := verify(parseLeaf(t, second.admin), first.authority, later, x509.ExtKeyUsageClientAuth); err != nil {
 		t.Error(err)
 	}

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// clientQPS and clientBurst are far above the request rate of a test or a user.
+	// clientQPS and clientBurst are much higher than the request rate of a test or a user.
 	clientQPS   = 1000
 	clientBurst = 2000
 )
 
-// Playground is a running control plane. Its methods may be called from any goroutine.
+// Playground is a running control plane. It is safe for concurrent use.
 type Playground struct {
 	options Options
 	now     func() time.Time
 	dir     *dataDir
 	certs   *certificates
 	paths   map[string]string
-	// release is only set if the options need a feature that not every version has.
+	// release is set only if the options need a feature that some Kubernetes versions lack.
 	release Kubernetes
 	env     []string
 	spawner *spawner
 	client  kubernetes.Interface
 	config  *rest.Config
-	// published has the content of the written files for the user, by path.
+	// published maps the path of each file that was written for the user to the file's content.
 	published map[string][]byte
 
 	// abort cancels the context of Start.
@@ -49,12 +49,11 @@ type Playground struct {
 	progressMu sync.Mutex
 }
 
-// Start starts a playground and returns once pods can be created and scheduled. By then, the API
-// server is ready, the manifests are applied, the nodes are ready, and so is the scheduler, if
-// there is one.
+// Start starts a playground and returns when pods can be created and scheduled. At that time the
+// API server, the nodes and the scheduler are ready, and the manifests are applied.
 //
-// ctx bounds only the start. The components run until Stop. If Start fails, it removes everything
-// it created.
+// ctx limits only the start. The components run until Stop. If Start fails, it removes everything
+// that it created.
 func Start(ctx context.Context, options Options) (*Playground, error) {
 	p := &Playground{options: options, now: time.Now, published: map[string][]byte{}, done: make(chan struct{})}
 	if err := p.check(ctx); err != nil {
@@ -71,18 +70,17 @@ func Start(ctx context.Context, options Options) (*Playground, error) {
 		if p.Err() == nil {
 			return nil, errors.Join(err, p.Stop())
 		}
-		// The other errors are a consequence of a component's death. Stop reports that death.
+		// A component has died and caused the other errors. Stop returns the component's error.
 		return nil, p.Stop()
 	}
 	return p, nil
 }
 
-// RESTConfig returns a client configuration with all rights and a very high rate limit. Each call
-// returns a new one.
+// RESTConfig returns a new client configuration with all rights and a very high rate limit.
 func (p *Playground) RESTConfig() *rest.Config { return rest.CopyConfig(p.config) }
 
-// Kubeconfig returns the path of the admin kubeconfig. It is Options.Kubeconfig, or if that is
-// empty, a file in the data directory.
+// Kubeconfig returns the path of the admin kubeconfig. This is Options.Kubeconfig, or a file in the
+// data directory if that option is empty.
 func (p *Playground) Kubeconfig() string {
 	if p.options.Kubeconfig != "" {
 		return p.options.Kubeconfig
@@ -90,8 +88,8 @@ func (p *Playground) Kubeconfig() string {
 	return p.adminKubeconfig()
 }
 
-// SchedulerKubeconfig returns the path of the kubeconfig for a scheduler. It is
-// Options.SchedulerKubeconfig, or if that is empty, a file in the data directory.
+// SchedulerKubeconfig returns the path of the kubeconfig for a scheduler. This is
+// Options.SchedulerKubeconfig, or a file in the data directory if that option is empty.
 func (p *Playground) SchedulerKubeconfig() string {
 	if p.options.SchedulerKubeconfig != "" {
 		return p.options.SchedulerKubeconfig
@@ -99,10 +97,10 @@ func (p *Playground) SchedulerKubeconfig() string {
 	return p.schedulerKubeconfig()
 }
 
-// DataDir returns the directory with all of the playground's files.
+// DataDir returns the path of the data directory.
 func (p *Playground) DataDir() string { return p.dir.path }
 
-// Component returns the component with the given name, or nil if it does not exist.
+// Component returns the component with the given name. It returns nil if there is none.
 func (p *Playground) Component(name string) *Component {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,19 +119,20 @@ func (p *Playground) Components() []*Component {
 	return slices.Clone(p.components)
 }
 
-// Done returns a channel that is closed when a component has died or Stop has ended all components.
+// Done returns a channel that is closed when a component has failed or when Stop has ended all
+// components.
 func (p *Playground) Done() <-chan struct{} { return p.done }
 
-// Err returns an *ExitError for the first component that died, or nil. Ends through Component.Kill
-// or Stop do not count.
+// Err returns an *ExitError for the first component that ended on its own, or nil if there is none.
+// The effects of Component.Kill and Stop are not errors.
 func (p *Playground) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
 }
 
-// StartScheduler runs another scheduler with its own component name, and returns once it is ready.
-// The process does not end with ctx but with Stop.
+// StartScheduler starts another scheduler as a component with the given name, and returns when it
+// is ready. ctx limits only the start. The scheduler runs until Stop.
 func (p *Playground) StartScheduler(ctx context.Context, name string, options SchedulerOptions) (*Component, error) {
 	path, err := p.schedulerPath(options)
 	if err != nil {
@@ -146,7 +145,7 @@ func (p *Playground) StartScheduler(ctx context.Context, name string, options Sc
 }
 
 // WriteKubeconfig writes a kubeconfig for this playground's API server to path. Its user is the
-// holder of the bearer token, or the admin if token is empty. The caller must remove the file.
+// owner of the bearer token, or the admin if token is empty. The caller must remove the file.
 func (p *Playground) WriteKubeconfig(path, token string) error {
 	config := p.RESTConfig()
 	if token != "" {
@@ -159,10 +158,10 @@ func (p *Playground) WriteKubeconfig(path, token string) error {
 	return writeFileAtomically(path, content)
 }
 
-// Stop ends all components, in the reverse order of their starts. Then it removes the files: the
-// user's kubeconfigs and the temporary data directory. It returns an error for the component that
-// died, if one did, and for all components and files that it could not end or remove. Later calls
-// wait for the first one and return the same error.
+// Stop ends all components, in the reverse order of their starts. Then it removes the user's
+// kubeconfigs and the temporary data directory. The error of Stop includes the end of a component
+// that had ended on its own. It also names each component and file that Stop could not end or
+// remove. Later calls wait for the first call and return its error.
 func (p *Playground) Stop() error {
 	p.stopOnce.Do(func() { p.stopErr = p.stop() })
 	return p.stopErr
@@ -178,7 +177,7 @@ func (p *Playground) stop() error {
 	for _, c := range slices.Backward(components) {
 		errs = append(errs, c.close(syscall.SIGTERM))
 	}
-	// All components have ended, so no death can be reported after this.
+	// All components have ended, so p.Err cannot change any more.
 	errs = slices.Insert(errs, 0, p.Err())
 	p.spawner.close()
 	p.doneOnce.Do(func() { close(p.done) })
@@ -198,8 +197,8 @@ func (p *Playground) closeFiles() error {
 	return errors.Join(errs...)
 }
 
-// fail records the death of a component. Only the first death counts, because it usually causes the
-// later ones.
+// fail records that a component ended on its own. Only the first such end is kept, because it
+// usually causes the later ones.
 func (p *Playground) fail(err error) {
 	p.mu.Lock()
 	if p.err == nil && !p.stopped {

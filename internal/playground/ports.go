@@ -13,21 +13,21 @@ import (
 const (
 	loopback = "127.0.0.1"
 
-	// Ports are drawn from this range if the kernel does not report the start of its ephemeral
-	// ports.
+	// lowestPort and firstEphemeralPort are the range for drawing ports if the kernel does not
+	// report the start of its ephemeral ports.
 	lowestPort         = 10000
 	firstEphemeralPort = 32768
 
-	// portDraws bounds the search for a free port.
+	// portDraws is the maximum number of ports to try.
 	portDraws = 200
 )
 
-// freePort returns a TCP port on 127.0.0.1 that was free a moment ago. Another process may take it
-// before the caller's child does, so the caller must be ready to try again.
+// freePort returns a TCP port on 127.0.0.1 that is free at the moment. Another process may take the
+// port before the caller's child does, so the caller must be able to try again.
 //
-// The port is below the kernel's ephemeral range. A client may keep dialing a component that is
-// down. If the port were in that range, the kernel could give the client the same port. The client
-// would then connect to itself and block the component's restart.
+// The port is below the kernel's range of ephemeral ports. Otherwise, a client that dials a
+// component while it is down could get the component's port as its own. The client would then
+// connect to itself, and the component could not start again.
 func freePort() (int, error) {
 	ephemeral := firstEphemeralPort
 	if raw, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
@@ -36,7 +36,7 @@ func freePort() (int, error) {
 	return drawPort(lowestPort, ephemeral, rand.IntN, portIsFree)
 }
 
-// drawPort tries random ports in [low, high) until it finds a free one.
+// drawPort draws random ports from low to high-1 until it finds a free one.
 func drawPort(low, high int, intN func(int) int, free func(port int) bool) (int, error) {
 	if high <= low {
 		return 0, fmt.Errorf("find a free port: the range %d to %d is empty", low, high)
@@ -58,8 +58,8 @@ func portIsFree(port int) bool {
 	return listener.Close() == nil
 }
 
-// parseEphemeralStart returns the first of the two numbers in ip_local_port_range. It returns
-// fallback if too few ports are below that number.
+// parseEphemeralStart returns the first of the two numbers in the file ip_local_port_range. It
+// returns fallback if the text is invalid or too few ports are below that number.
 func parseEphemeralStart(raw string, fallback int) int {
 	fields := strings.Fields(raw)
 	if len(fields) == 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // ParseNodeResources parses a comma-separated list such as "cpu=64,memory=512Gi,nvidia.com/gpu=8".
-// An error names the faulty item. An empty string is an empty list.
+// An empty string is an empty list. An error names the invalid item.
 func ParseNodeResources(s string) (corev1.ResourceList, error) {
 	list := corev1.ResourceList{}
 	if strings.TrimSpace(s) == "" {
@@ -52,8 +52,9 @@ func parseNodeResource(item string) (corev1.ResourceName, resource.Quantity, err
 	return name, quantity, nil
 }
 
-// checkResourceName accepts the names that a node's capacity can have. A resource that is not part
-// of Kubernetes needs a domain, because the API server requires one in pods.
+// checkResourceName returns an error if a node's capacity cannot have a resource with the name. A
+// resource that is not part of Kubernetes needs a domain, because the API server requires a domain
+// in pods.
 func checkResourceName(name corev1.ResourceName) error {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage:

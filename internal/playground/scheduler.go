@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schedulerConfigKind is the kind of the file for kube-scheduler's --config.
+// schedulerConfigKind is the kind of object in the file for kube-scheduler's --config.
 const schedulerConfigKind = "KubeSchedulerConfiguration"
 
 // schedulerConfig has the fields of a scheduler configuration that the playground reads.
@@ -29,7 +29,7 @@ type schedulerConfig struct {
 	} `json:"leaderElection"`
 }
 
-// readSchedulerConfig returns the content of the file and the parsed fields.
+// readSchedulerConfig returns the content of the file, and the decoded fields.
 func readSchedulerConfig(path string) ([]byte, *schedulerConfig, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -45,8 +45,8 @@ func readSchedulerConfig(path string) ([]byte, *schedulerConfig, error) {
 	return raw, &config, nil
 }
 
-// withKubeconfig returns a scheduler configuration with clientConnection.kubeconfig set. All other
-// fields stay the same.
+// withKubeconfig returns a scheduler configuration whose clientConnection.kubeconfig is set. All
+// other fields stay the same.
 func withKubeconfig(raw []byte, kubeconfig string) ([]byte, error) {
 	var document map[string]any
 	if err := yaml.Unmarshal(raw, &document); err != nil {
@@ -61,8 +61,8 @@ func withKubeconfig(raw []byte, kubeconfig string) ([]byte, error) {
 	return yaml.Marshal(document)
 }
 
-// schedulerArgs returns the arguments of a scheduler. It also returns the Lease that the scheduler
-// must hold before it works; nil for none.
+// schedulerArgs returns the arguments of a scheduler. It also returns the name of the Lease that
+// the scheduler must hold before it works, or nil if there is none.
 func (p *Playground) schedulerArgs(name string, options SchedulerOptions, port int) ([]string, *metav1.ObjectMeta, error) {
 	kubeconfig := options.Kubeconfig
 	if kubeconfig == "" {
@@ -101,13 +101,13 @@ func (p *Playground) schedulerArgs(name string, options SchedulerOptions, port i
 	return append(args, options.Args...), config.lease(), nil
 }
 
-// configCopy returns the path of a scheduler's copy of its configuration.
+// configCopy returns the path of the copy of a scheduler's configuration file.
 func (p *Playground) configCopy(name string) string {
 	return filepath.Join(p.dir.path, name+"-config.yaml")
 }
 
-// lease returns the Lease that a scheduler with this configuration acquires, with the scheduler's
-// defaults. It returns nil if leader election is off.
+// lease returns the name of the Lease that a scheduler with this configuration acquires, with
+// kube-scheduler's defaults. It returns nil if leader election is disabled.
 func (c *schedulerConfig) lease() *metav1.ObjectMeta {
 	election := c.LeaderElection
 	if election.LeaderElect != nil && !*election.LeaderElect {
@@ -136,7 +136,7 @@ func (p *Playground) schedulerSpec(name, path string, options SchedulerOptions, 
 		args:  args,
 		port:  port,
 		ended: options.Ended,
-		// The copy disappears with the data directory.
+		// The copy is removed with the data directory.
 		files: strings.NewReplacer(p.configCopy(name), options.Config),
 		prepare: func(context.Context) error {
 			started = p.now()
@@ -151,7 +151,7 @@ func (p *Playground) schedulerSpec(name, path string, options SchedulerOptions, 
 	}, nil
 }
 
-// leaseIsHeld returns nil once the lease has a holder that renewed it after the given time.
+// leaseIsHeld returns nil if the lease has a holder that has renewed it after the given time.
 func (p *Playground) leaseIsHeld(ctx context.Context, lease *metav1.ObjectMeta, after time.Time) error {
 	held, err := p.client.CoordinationV1().Leases(lease.Namespace).Get(ctx, lease.Name, metav1.GetOptions{})
 	if err != nil {

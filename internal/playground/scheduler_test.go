@@ -55,7 +55,7 @@ func TestScheduler(t *testing.T) {
 	}
 	requireScheduled(t, p, "third")
 
-	// Only Ended reports the end of this scheduler. It is not a death.
+	// The end of this scheduler is reported by Ended only. It is not a failure of the playground.
 	if err := syscall.Kill(other.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +72,7 @@ func TestScheduler(t *testing.T) {
 	requireScheduled(t, p, "fourth")
 }
 
-// requireScheduled creates a pod for the default profile of reprieve-scheduler and waits until it
-// runs.
+// requireScheduled creates a pod for the profile reprieve-scheduler and waits until it runs.
 func requireScheduled(t *testing.T, p *playground.Playground, name string) {
 	t.Helper()
 	client := newClient(t, p)
@@ -84,8 +83,8 @@ func requireScheduled(t *testing.T, p *playground.Playground, name string) {
 	waitPhase(t, client, name, corev1.PodRunning)
 }
 
-// getMetrics requests /metrics with the admin's certificate. The server must verify it with the API
-// server's CA.
+// getMetrics requests /metrics with the admin's client certificate. The server must accept
+// certificates of the API server's authority.
 func getMetrics(t *testing.T, config *rest.Config, url string) string {
 	t.Helper()
 	pair, err := tls.X509KeyPair(config.CertData, config.KeyData)

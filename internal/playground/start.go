@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// check validates the options before it changes anything.
+// check validates the options. It changes nothing.
 func (p *Playground) check(ctx context.Context) error {
 	if err := p.options.validate(); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (p *Playground) findBinaries() error {
 	return err
 }
 
-// schedulerPath returns the path of the scheduler's binary, or "" for no scheduler.
+// schedulerPath returns the path of the scheduler's binary. It is empty if no scheduler is wanted.
 func (p *Playground) schedulerPath(options SchedulerOptions) (string, error) {
 	switch options.Path {
 	case NoScheduler:
@@ -81,7 +81,7 @@ func (p *Playground) schedulerPath(options SchedulerOptions) (string, error) {
 	}
 }
 
-// open prepares the files that the components need.
+// open prepares the data directory and the files that the components need.
 func (p *Playground) open() error {
 	var err error
 	if p.dir, err = openDataDir(p.options.DataDir, p.options.TempDir); err != nil {
@@ -118,7 +118,7 @@ func (p *Playground) bringUp(ctx context.Context) error {
 	if err := p.publishKubeconfig(p.schedulerKubeconfig(), p.options.SchedulerKubeconfig); err != nil {
 		return err
 	}
-	// This file is written last, so that a process that waits for it finds a ready playground.
+	// Write this file last, so that a process that waits for the file finds a ready playground.
 	return p.publishKubeconfig(p.adminKubeconfig(), p.options.Kubeconfig)
 }
 
@@ -159,7 +159,7 @@ func (p *Playground) populate(ctx context.Context) error {
 	return group.Wait()
 }
 
-// connect creates the client, and the kubeconfigs for the other components.
+// connect creates the client of the playground, and the kubeconfigs for the other components.
 func (p *Playground) connect() error {
 	p.config = &rest.Config{
 		Host: p.Component(APIServer).URL(),
@@ -171,7 +171,7 @@ func (p *Playground) connect() error {
 		QPS:   clientQPS,
 		Burst: clientBurst,
 	}
-	// Protobuf is the cheaper encoding for thousands of nodes.
+	// Use Protobuf, which costs less than JSON with thousands of nodes.
 	config := rest.CopyConfig(p.config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	var err error
@@ -198,8 +198,8 @@ func (p *Playground) schedulerKubeconfig() string {
 	return filepath.Join(p.dir.path, "scheduler.kubeconfig")
 }
 
-// publishKubeconfig copies a kubeconfig of the data directory to the user's file. It does nothing
-// if to is empty.
+// publishKubeconfig copies the kubeconfig from to the user's file to. If to is empty, it does
+// nothing.
 func (p *Playground) publishKubeconfig(from, to string) error {
 	if to == "" {
 		return nil
@@ -221,8 +221,8 @@ func (p *Playground) startScheduler(ctx context.Context, name, path string, opti
 	})
 }
 
-// launchOnPort starts a component that serves on a port. It tries another port if another process
-// took the first one.
+// launchOnPort starts a component that serves on a port. If another process takes the port, it
+// tries another port.
 func (p *Playground) launchOnPort(ctx context.Context, build func(port int) (componentSpec, error)) (*Component, error) {
 	for attempt := 1; ; attempt++ {
 		port, err := freePort()
@@ -245,7 +245,8 @@ func (p *Playground) launch(ctx context.Context, spec componentSpec) error {
 	return err
 }
 
-// launchComponent adds and starts a component. It removes a component that does not start.
+// launchComponent adds a component to the playground and starts it. If the start fails, it removes
+// the component.
 func (p *Playground) launchComponent(ctx context.Context, spec componentSpec) (*Component, error) {
 	spec.env = p.env
 	spec.logPath = p.dir.logPath(spec.name)

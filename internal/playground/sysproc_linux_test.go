@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// TestChildOutlivesTheThreadThatAskedForIt fails if the caller's thread forks the child.
+// TestChildOutlivesTheThreadThatAskedForIt checks that a child is not killed when the thread of the
+// goroutine that started it ends.
 func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 	dir := t.TempDir()
 	question, answer := filepath.Join(dir, "question"), filepath.Join(dir, "answer")
@@ -27,7 +28,7 @@ func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 		t.Fatal(started)
 	}
 	waitForFile(t, fmt.Sprintf("/proc/self/task/%d", tid), false)
-	// A child that got SIGKILL at the end of the thread could not answer.
+	// If the child had been killed with the thread, it could not answer.
 	if err := os.WriteFile(question, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -38,12 +39,12 @@ func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 }
 
 // onThreadThatEnds calls f on a thread that ends afterwards, and returns the thread's ID. The main
-// thread never ends. If the goroutine runs on the main thread, it holds that thread and calls f
-// from another goroutine.
+// thread of a process never ends. If the goroutine runs on the main thread, it keeps that thread
+// and calls f in another goroutine.
 func onThreadThatEnds(f func()) int {
 	result := make(chan int)
 	go func() {
-		// A goroutine that ends without unlocking its thread ends the thread too.
+		// If a goroutine ends without unlocking its thread, the thread ends too.
 		runtime.LockOSThread()
 		tid := syscall.Gettid()
 		if tid == os.Getpid() {

@@ -9,17 +9,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// binDirVariable is the environment variable for the directory of the binaries. The default is bin/
-// of the module.
+// binDirVariable is the environment variable with the directory of the component binaries. The
+// default is the directory bin/ of the module.
 const binDirVariable = "REPRIEVE_BIN"
 
-// noBinaries as the variable's value skips all tests that need binaries. It differs from -short,
-// which makes tests check less.
+// noBinaries is the value of the variable that skips all tests with binaries. In contrast, -short
+// makes tests check less.
 const noBinaries = "none"
 
 // BinDir returns the directory of the component binaries: $REPRIEVE_BIN, or bin/ of the module. It
-// fails the test at once if one of the named binaries is missing. It skips the test if
-// $REPRIEVE_BIN is "none", because a test that needs binaries is not a unit test.
+// fails the test if one of the named binaries is missing. If $REPRIEVE_BIN is "none", it skips the
+// test.
 func BinDir(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := os.Getenv(binDirVariable)
@@ -44,9 +44,9 @@ func BinDir(t testing.TB, names ...string) string {
 	return dir
 }
 
-// ModuleRoot returns the directory of the module's go.mod. Tests run in the directory of their
-// package, which is below the module's. A test binary does not know its source directory if it was
-// built with -trimpath.
+// ModuleRoot returns the directory of the module's go.mod. It searches from the working directory
+// upwards, because tests run in the directory of their package. A test binary that was built with
+// -trimpath does not know its source directory.
 func ModuleRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -70,8 +70,8 @@ func ControlPlane() []string {
 	return []string{playground.Etcd, playground.APIServer, playground.ControllerManager, playground.Kwok}
 }
 
-// Start runs a playground for the duration of the test. It fails the test if a component dies or
-// cleaning up fails. If options.BinDir is empty, Start sets it.
+// Start starts a playground and stops it at the end of the test. The test fails if a component dies
+// or if the cleanup fails. If options.BinDir is empty, Start sets it.
 func Start(t testing.TB, options playground.Options) *playground.Playground {
 	t.Helper()
 	if options.BinDir == "" {

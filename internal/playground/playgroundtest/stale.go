@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// staleHint returns a hint that a failed test may have run an outdated binary; "" for none. It
-// compares the oldest of the named binaries with the newest source file of this module's commands.
-// It is no more than a hint, because a build does not write a command again that did not change.
+// staleHint returns a hint that a failed test may have run an outdated binary. It is empty if no
+// binary seems outdated. It compares the oldest of the named binaries with the newest source file
+// of this module's commands. The hint may be wrong, because a build does not rewrite a binary that
+// has not changed.
 func staleHint(root, binDir string, names []string) string {
 	name, built := oldest(root, binDir, names)
 	if name == "" {
@@ -26,8 +27,8 @@ func staleHint(root, binDir string, names []string) string {
 		filepath.Join(binDir, name), file)
 }
 
-// oldest returns the named binary that was built first. It considers only binaries of this module's
-// commands.
+// oldest returns the oldest of the named binaries and its time. It ignores binaries that this
+// module does not build.
 func oldest(root, binDir string, names []string) (name string, built time.Time) {
 	for _, n := range names {
 		if _, err := os.Stat(filepath.Join(root, "cmd", n)); err != nil {
@@ -40,8 +41,8 @@ func oldest(root, binDir string, names []string) (name string, built time.Time) 
 	return name, built
 }
 
-// newest returns the source file of this module's commands that changed last, without tests. It
-// skips files that it cannot read.
+// newest returns the source file of this module's commands that was changed last, and its time. It
+// ignores tests and files that it cannot read.
 func newest(root string) (file string, changed time.Time) {
 	for _, dir := range []string{"api", "cmd", "internal", "pkg"} {
 		_ = filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {

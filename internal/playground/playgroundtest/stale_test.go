@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// TestStaleHint checks that a failed test hints at a missing build, and that others do not.
+// TestStaleHint checks that there is a hint only if a source file is newer than a binary.
 func TestStaleHint(t *testing.T) {
 	t.Parallel()
 	const hour = time.Hour
 	for name, tt := range map[string]struct {
 		names []string
-		// files are the files and their times of change, relative to the time of the build.
+		// files maps a file to the time of its last change, relative to the time of the build.
 		files map[string]time.Duration
 		want  string
 	}{
