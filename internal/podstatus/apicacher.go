@@ -12,21 +12,23 @@ import (
 
 var _ fwk.APICacher = (*Writer)(nil)
 
-// PatchPodStatus records the framework's status of a pod: the reason why it found no room, or its
-// node while it waits for other pods. The channel's value means that the status is recorded, not
-// that it is written.
+// PatchPodStatus records the status that the framework sets for a pod. This is the reason why the
+// pod is not scheduled, or its node while it waits for other pods. The channel has a nil error at
+// once, before the status is written.
 func (w *Writer) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
 	w.note(pod, conditions, nominating)
 	return finished(nil), nil
 }
 
-// Say records a condition of a pod from outside the pod's scheduling cycle. It makes no call. The
-// Writer writes the latest condition of each type, whether it comes from Say or from a cycle.
+// Say records a condition of a pod from outside the pod's scheduling cycle. It makes no call
+// itself. For each type of condition, the Writer writes the latest one, no matter whether it comes
+// from Say or from a cycle.
 func (w *Writer) Say(pod *corev1.Pod, condition corev1.PodCondition) {
 	w.note(pod, []*corev1.PodCondition{&condition}, nil)
 }
 
-// Bound records that a pod is bound, by any component. The Writer writes nothing more about it.
+// Bound records that a component has bound the pod with the UID. The Writer writes no more statuses
+// of the pod.
 func (w *Writer) Bound(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,9 +65,8 @@ func (w *Writer) note(pod *corev1.Pod, conditions []*corev1.PodCondition, nomina
 	}
 }
 
-// BindPod binds a pod and returns when the call is complete. No status that was recorded before the
-// binding is written after it. The same holds for statuses from goroutines that do not know of the
-// binding yet.
+// BindPod binds a pod and returns when the call is complete. The Writer writes no status of the pod
+// after its binding, even if a goroutine that does not know of the binding records one.
 func (w *Writer) BindPod(binding *corev1.Binding) (<-chan error, error) {
 	s := w.claimForBinding(binding)
 	defer w.release(s)
@@ -76,14 +77,14 @@ func (w *Writer) BindPod(binding *corev1.Binding) (<-chan error, error) {
 	err := w.bindings.CoreV1().Pods(binding.Namespace).Bind(w.ctx, w.annotated(binding), metav1.CreateOptions{})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// If the binding fails, the framework reports the reason.
+	// If the binding failed, the framework records the reason as the next status.
 	s.conditions, s.saying = nil, nil
 	s.bound = err == nil
 	return finished(err), nil
 }
 
-// annotated returns a binding with the annotations of its pod. The API server adds the annotations
-// of a binding to the pod.
+// annotated returns a binding with further annotations for its pod. The API server copies the
+// annotations of a binding to the pod.
 func (w *Writer) annotated(binding *corev1.Binding) *corev1.Binding {
 	if w.annotations == nil {
 		return binding
@@ -100,7 +101,7 @@ func (w *Writer) annotated(binding *corev1.Binding) *corev1.Binding {
 	return out
 }
 
-// claimForBinding returns the slot of a pod that is being bound.
+// claimForBinding returns the slot of the pod of a binding, and marks the pod as bound.
 func (w *Writer) claimForBinding(binding *corev1.Binding) *slot {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +116,8 @@ func (w *Writer) claimForBinding(binding *corev1.Binding) *slot {
 	return s
 }
 
-// WaitOnFinish waits for a call and returns its result, or the error of ctx when ctx is done.
+// WaitOnFinish waits for the result of a call and returns it. If ctx ends earlier, it returns the
+// error of ctx.
 func (w *Writer) WaitOnFinish(ctx context.Context, onFinish <-chan error) error {
 	select {
 	case err := <-onFinish:

@@ -21,8 +21,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// bench is a Writer whose client takes as long, and fails, as a test asks. Tests in
-// test/integration show that a real API server merges the conditions and checks the UID.
+// bench is a Writer with a fake client. A test determines the duration and the error of each call.
+// Tests in test/integration check a real API server: how it merges conditions and that it checks
+// the UID.
 type bench struct {
 	t      *testing.T
 	writer *Writer
@@ -31,14 +32,13 @@ type bench struct {
 	limiter flowcontrol.RateLimiter
 
 	mu sync.Mutex
-	// calls lists the calls that the API server answered, such as "p: node n", "p: no room", "bind
-	// p".
+	// calls lists the completed calls, such as "p: node n", "p: no room" or "bind p".
 	calls []string
-	// answer is called before each call is made and returns its error.
+	// answer is called before each call. It may sleep, and it returns the error of the call.
 	answer func(call string) error
 }
 
-// in runs a test with a fake clock.
+// in runs a test with fake time, on a bench with the given pods.
 func in(t *testing.T, do func(b *bench), pods ...*corev1.Pod) {
 	t.Helper()
 	t.Parallel()
@@ -60,7 +60,8 @@ func in(t *testing.T, do func(b *bench), pods ...*corev1.Pod) {
 	})
 }
 
-// limited passes on to the bench's limiter, so that a test can replace it.
+// limited is a RateLimiter that uses the bench's current limiter, so that a test can replace the
+// limiter.
 type limited struct{ b *bench }
 
 func (l limited) TryAccept() bool                { return l.b.limiter.TryAccept() }
@@ -69,7 +70,7 @@ func (l limited) Stop()                          {}
 func (l limited) QPS() float32                   { return l.b.limiter.QPS() }
 func (l limited) Wait(ctx context.Context) error { return l.b.limiter.Wait(ctx) }
 
-// call asks answer and, without an error, makes the call with do.
+// call runs the function answer. If answer returns no error, call runs do, which makes the call.
 func (b *bench) call(name string, do func() error) error {
 	b.mu.Lock()
 	answer := b.answer
@@ -84,7 +85,8 @@ func (b *bench) call(name string, do func() error) error {
 	return do()
 }
 
-// slow is a client that passes calls to the bench. The fake client makes only one call at a time.
+// slow is a client that reports each call to the bench. It permits concurrent calls, which the fake
+// client does not.
 type slow struct {
 	kubernetes.Interface
 	b *bench
@@ -158,7 +160,8 @@ func (b *bench) answering(answer func(call string) error) {
 	b.answer = answer
 }
 
-// expect waits until all goroutines are idle and compares the calls since the last expect.
+// expect waits until all goroutines are idle. It then compares the calls since the previous expect
+// with want.
 func (b *bench) expect(want ...string) {
 	b.t.Helper()
 	synctest.Wait()
@@ -170,8 +173,8 @@ func (b *bench) expect(want ...string) {
 	b.calls = nil
 }
 
-// says records a status as the framework does: the reason why a pod is not scheduled and, unless
-// nominating is nil, its node.
+// says records a status of a pod, as the framework does. message is the reason why the pod is not
+// scheduled. nominating is the pod's node; it may be nil.
 func (b *bench) says(pod *corev1.Pod, message string, nominating *fwk.NominatingInfo) {
 	b.t.Helper()
 	var conditions []*corev1.PodCondition
@@ -202,7 +205,7 @@ func (b *bench) bind(pod *corev1.Pod) error {
 	return b.writer.WaitOnFinish(b.t.Context(), done)
 }
 
-// nominate nominates pods as the evictor does.
+// nominate records nominations and writes them, as the evictor does.
 func (b *bench) nominate(nominations ...Nomination) {
 	b.t.Helper()
 	for _, claim := range b.writer.Nominate(nominations) {
@@ -222,7 +225,7 @@ func (b *bench) writeAll(claims []Claim) {
 	}
 }
 
-// condition returns the PodScheduled condition of a pod in the API.
+// condition returns the PodScheduled condition that a pod has in the API.
 func (b *bench) condition(pod string) corev1.PodCondition {
 	b.t.Helper()
 	got, err := b.pods.CoreV1().Pods("ns").Get(b.t.Context(), pod, metav1.GetOptions{})
@@ -238,14 +241,14 @@ func (b *bench) condition(pod string) corev1.PodCondition {
 	return corev1.PodCondition{}
 }
 
-// unscheduled returns a PodScheduled condition with status False.
+// unscheduled returns a PodScheduled condition with status False and the message.
 func unscheduled(message string) *corev1.PodCondition {
 	return &corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message,
 	}
 }
 
-// resized returns a condition of another type.
+// resized returns a condition of a type other than PodScheduled.
 func resized(message string) *corev1.PodCondition {
 	return &corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred, Message: message}
 }

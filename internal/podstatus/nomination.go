@@ -6,31 +6,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Nomination is the node of a pending pod, for status.nominatedNodeName.
+// Nomination is the node to write to status.nominatedNodeName of a pending pod.
 type Nomination struct {
 	// Pod is the pod as the scheduler has cached it.
 	Pod *corev1.Pod
-	// Node is the node's name. "" removes the nomination.
+	// Node is the name of the node. If it is empty, the nomination is removed from the pod.
 	Node string
-	// Saying is a condition to write in the same call as the node; nil for none. It never causes a
-	// call by itself.
+	// Saying is a condition to write in the same call as the node. If no call for the node is
+	// necessary, the condition is not written. It may be nil.
 	Saying *corev1.PodCondition
-	// ByFramework is true if the framework writes the nomination at the end of the pod's scheduling
-	// cycle.
+	// ByFramework is true if the framework will write the nomination at the end of the pod's
+	// scheduling cycle.
 	ByFramework bool
 }
 
-// Claim stands for a nomination that the API may not have yet, and that its holder must write or
-// drop.
+// Claim represents a recorded nomination that may not be in the API yet. The owner of a Claim must
+// pass it to Write or Drop.
 type Claim struct {
-	// Pod is the pod as the scheduler had cached it.
+	// Pod is the pod that was passed to Nominate.
 	Pod  *corev1.Pod
 	slot *slot
 }
 
-// Nominate records nominations and returns a claim for each nomination that the caller must write.
+// Nominate records nominations. It returns a claim for each nomination that the caller must write.
 // The caller must pass each claim to Write or Drop. Nominate makes no call. If a pod has several
-// nominations, the last one recorded is written.
+// nominations, the last recorded one is written.
 func (w *Writer) Nominate(nominations []Nomination) []Claim {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,8 +50,8 @@ func (w *Writer) Nominate(nominations []Nomination) []Claim {
 	return claims
 }
 
-// Write writes the latest status of the claim's pod. After an error, the Writer tries again later
-// while the pod exists.
+// Write writes the latest status of the claim's pod. After an error, the Writer tries again later,
+// as long as the pod exists.
 func (w *Writer) Write(ctx context.Context, c Claim) error {
 	defer w.release(c.slot)
 	err := w.write(ctx, c.slot)

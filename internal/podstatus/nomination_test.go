@@ -39,8 +39,8 @@ func TestNominate(t *testing.T) {
 	}
 }
 
-// TestNominationSaysWhy checks that the condition of a nomination is written in the same call, and
-// that the condition alone causes no call.
+// TestNominationSaysWhy checks that the condition of a nomination is written in the same call as
+// the node. The condition must not cause a call if the node is in the API.
 func TestNominationSaysWhy(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -55,7 +55,7 @@ func TestNominationSaysWhy(t *testing.T) {
 }
 
 // TestNominationThatIsKnown checks that the condition of a nomination is not written if the node is
-// already in the API.
+// in the API already.
 func TestNominationThatIsKnown(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -70,8 +70,8 @@ func TestNominationThatIsKnown(t *testing.T) {
 	}, pod)
 }
 
-// TestNominationThatIsWithdrawn checks that neither the node nor the condition of a withdrawn
-// nomination is written, and that the condition does not replace a later one.
+// TestNominationThatIsWithdrawn checks that a nomination that is withdrawn before it was written
+// causes no call. Its condition must not replace a later condition.
 func TestNominationThatIsWithdrawn(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -91,14 +91,14 @@ func TestNominationThatIsWithdrawn(t *testing.T) {
 	}, pod)
 }
 
-// TestWithdrawalThatFails checks that a failed withdrawal is tried again, at growing intervals,
-// until it succeeds or the pod is gone. A gated pod may get no other status whose call would
-// include it.
+// TestWithdrawalThatFails checks that the removal of a nomination is tried again after a failure,
+// at growing intervals. The tries end when one succeeds or the pod is deleted. They are necessary
+// because a gated pod may never get another status.
 func TestWithdrawalThatFails(t *testing.T) {
 	t.Parallel()
 	pod := newPod("p")
 	cases := map[string]struct {
-		// then is the last answer of the API server.
+		// then is the API server's last answer.
 		then error
 	}{
 		"until it has come through": {},
@@ -119,7 +119,7 @@ func TestWithdrawalThatFails(t *testing.T) {
 				time.Sleep(10 * longestAgain)
 				synctest.Wait()
 				tries := len(b.calls)
-				// Each try makes four calls, shortly after each other.
+				// Each try makes four calls within a short time.
 				if least, most := 4*10, 4*14; tries < least || tries > most {
 					t.Errorf("%d calls, want %d to %d", tries, least, most)
 				}
@@ -137,8 +137,8 @@ func TestWithdrawalThatFails(t *testing.T) {
 	}
 }
 
-// TestNominationsOvertake checks that nominations do not wait for the conditions of many other
-// pods.
+// TestNominationsOvertake checks that a nomination is written before the waiting conditions of many
+// other pods.
 func TestNominationsOvertake(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 200 {

@@ -14,8 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Patch changes the status of the pod with the UID. If the name belongs to another pod, the error
-// satisfies [IsAnotherPod]. Conditions are merged by type. A nil value removes a field.
+// Patch patches the status of the pod with the UID. status maps the names of status fields to
+// values; a nil value removes a field. Conditions are merged by type. If another pod has the name
+// now, the error satisfies [IsAnotherPod].
 func Patch(
 	ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID, status map[string]any, options metav1.PatchOptions,
 ) error {
@@ -27,8 +28,8 @@ func Patch(
 	return err
 }
 
-// IsAnotherPod reports whether a Patch failed because the name belongs to another pod now. The API
-// server then refuses to change the UID.
+// IsAnotherPod reports whether a Patch failed because another pod has the name now. The API server
+// detects that by the UID in the patch.
 func IsAnotherPod(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -39,8 +40,9 @@ func IsAnotherPod(err error) bool {
 	})
 }
 
-// IsRefused reports whether the API server answered and changed nothing. A call that got no answer,
-// or failed inside the server, may still have changed the pod.
+// IsRefused reports whether the error is an answer of the API server that means that nothing was
+// changed. It returns false for a call without an answer and for an error inside the server: such a
+// call may have changed the pod.
 func IsRefused(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

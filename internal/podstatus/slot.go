@@ -12,40 +12,40 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// slot holds the status of one pod.
+// slot is the status of one pod: the recorded status, and the status in the API.
 type slot struct {
 	namespace, name string
 	uid             types.UID
 
-	// writing holds a token during a call, so that the calls for one pod run one after the other.
+	// writing holds one value during a call, so that the calls for a pod run one after the other.
 	writing chan struct{}
 
 	// The Writer's lock guards the fields below.
 
-	// node and conditions are the latest recorded status: the pod's node, or "" for no node, and at
-	// most one condition of each type.
-	node       string
+	// node is the recorded node. It is empty if the pod must have none.
+	node string
+	// conditions are the recorded conditions, at most one of each type.
 	conditions []corev1.PodCondition
-	// saying is a condition to write together with the node, if the node must be written.
+	// saying is a condition to write only in a call that also writes the node.
 	saying *corev1.PodCondition
-	// writtenNode and writtenConditions are the status in the API, as far as this process wrote or
-	// read it.
-	writtenNode       string
+	// writtenNode is the node in the API, as far as this process knows.
+	writtenNode string
+	// writtenConditions are the conditions in the API, as far as this process knows.
 	writtenConditions []corev1.PodCondition
-	// unsure is true during a call, and after a failed call that may still have succeeded in the
-	// API server.
+	// unsure is true if the status in the API may differ from writtenNode and writtenConditions.
+	// This is so during a call, and after a failed call that may have changed the pod.
 	unsure bool
-	// written is the time when the status in the API was last known.
+	// written is the time when writtenNode and writtenConditions were last set.
 	written time.Time
-	// queued is true if a worker will handle the slot.
+	// queued is true if a worker will write the slot's status.
 	queued bool
-	// failures counts the failed tries in a row, up to mostFailures.
+	// failures is the number of consecutive failed tries, at most mostFailures.
 	failures int
-	// bound is true once the pod is being bound. Nothing is written after that, unless the binding
-	// fails.
+	// bound is true from the start of the pod's binding. No status is written while it is true. A
+	// failed binding sets it to false.
 	bound bool
-	// users counts the open claims and the workers that use the slot. used is the time of the last
-	// use.
+	// users is the number of open claims and workers that use the slot. used is the time of the
+	// last use.
 	users int
 	used  time.Time
 }
@@ -54,20 +54,21 @@ func newSlot(namespace, name string, uid types.UID) *slot {
 	return &slot{namespace: namespace, name: name, uid: uid, writing: make(chan struct{}, 1)}
 }
 
-// ref identifies the pod in log lines.
+// ref returns the reference to the pod for log lines.
 func (s *slot) ref() klog.ObjectRef { return klog.KRef(s.namespace, s.name) }
 
-// isIdle reports whether no call for the pod is under way or planned.
+// isIdle reports whether no call for the pod is running or planned and its status in the API is
+// certain.
 func (s *slot) isIdle() bool { return s.users == 0 && !s.queued && !s.unsure && !s.bound }
 
-// see replaces the written and recorded status by the status of a pod from the scheduler's cache.
-// It is for slots that this process has not written for longer than memory.
+// see sets the slot's status to the pod's status in the scheduler's cache. Use it only if this
+// process has not written the pod's status during the time memory.
 func (s *slot) see(pod *corev1.Pod, now time.Time) {
 	s.writtenNode, s.writtenConditions, s.written = pod.Status.NominatedNodeName, slices.Clone(pod.Status.Conditions), now
 	s.node, s.conditions = s.writtenNode, nil
 }
 
-// lock waits for the pod's call under way. unlock admits the next call.
+// lock waits until no call for the pod is running, and keeps other calls waiting until unlock.
 func (s *slot) lock(ctx context.Context) error {
 	select {
 	case s.writing <- struct{}{}:
@@ -79,14 +80,14 @@ func (s *slot) lock(ctx context.Context) error {
 
 func (s *slot) unlock() { <-s.writing }
 
-// missing returns the part of the recorded status that the API lacks or may lack.
+// missing returns the fields of the recorded status that the API lacks or may lack.
 func (s *slot) missing() map[string]any {
 	if s.bound {
 		return nil
 	}
 	status := make(map[string]any)
 	if s.unsure || s.node != s.writtenNode {
-		// Null removes the field.
+		// In a patch, null removes a field.
 		status[nominatedNodeName] = nil
 		if s.node != "" {
 			status[nominatedNodeName] = s.node
@@ -98,15 +99,15 @@ func (s *slot) missing() map[string]any {
 	return status
 }
 
-// bring adds the condition in saying to the conditions if the node must be written anyway.
+// bring moves the condition saying to the conditions if the node must be written.
 func (s *slot) bring() {
 	if s.saying != nil && s.node != s.writtenNode {
 		s.conditions, s.saying = setCondition(s.conditions, *s.saying), nil
 	}
 }
 
-// next returns the conditions that the API lacks or may lack. Each keeps its transition time while
-// its status is the same.
+// next returns the recorded conditions that the API lacks or may lack. A condition keeps its
+// transition time if its status has not changed.
 func (s *slot) next() []corev1.PodCondition {
 	var next []corev1.PodCondition
 	for _, c := range s.conditions {
@@ -118,7 +119,7 @@ func (s *slot) next() []corev1.PodCondition {
 	return next
 }
 
-// setCondition replaces the condition of the same type, or appends the condition.
+// setCondition replaces the condition that has the type of c. If there is none, it appends c.
 func setCondition(conditions []corev1.PodCondition, c corev1.PodCondition) []corev1.PodCondition {
 	i := slices.IndexFunc(conditions, func(before corev1.PodCondition) bool { return before.Type == c.Type })
 	if i < 0 {
@@ -128,13 +129,13 @@ func setCondition(conditions []corev1.PodCondition, c corev1.PodCondition) []cor
 	return conditions
 }
 
-// The fields of a pod's status that this package writes.
+// These are the fields of a pod's status that this package writes.
 const (
 	nominatedNodeName = "nominatedNodeName"
 	conditions        = "conditions"
 )
 
-// describe returns a text for errors about a change.
+// describe returns a description of a change, for its error.
 func (s *slot) describe(status map[string]any) string {
 	node, nominates := status[nominatedNodeName]
 	switch {

@@ -21,39 +21,39 @@ import (
 )
 
 const (
-	// workers is the number of parallel calls for each of the two queues.
+	// workers is the number of workers for each of the two queues. Each worker makes one call at a
+	// time.
 	workers = 8
-	// memory is the time that the Writer relies on its own writes rather than on the scheduler's
-	// cache, which may be late.
+	// memory is the time that a status that this process wrote takes precedence over the
+	// scheduler's cache, which may be outdated.
 	memory = time.Minute
-	// sweepInterval is the shortest interval between two searches for old slots.
+	// sweepInterval is the minimum time between two sweeps of unused slots.
 	sweepInterval = 10 * time.Second
-	// firstAgain and longestAgain bound the delay after a failed call. Each failure doubles it.
-	// Retries are necessary: a gated pod may never get another status, and an ended nomination must
-	// not stay in the API.
+	// firstAgain and longestAgain are the shortest and the longest delay of a try after a failed
+	// call. Each failure doubles the delay. The tries are necessary because a gated pod may never
+	// get another status, and a nomination that has ended must be removed from the API.
 	firstAgain, longestAgain = 15 * time.Second, 2 * time.Minute
-	// mostFailures bounds the count of failures, so that the delay does not overflow.
+	// mostFailures is the maximum of slot.failures, so that the delay cannot overflow.
 	mostFailures = 4
 )
 
-// holdDelay is the time that the Writer waits before it writes the nomination of a pod that waits
-// for other pods in Permit or PreBind. Most pods are bound earlier, which saves one of the three or
-// four calls for each pod.
+// holdDelay is the delay before the nomination of a pod that waits in Permit or PreBind is written.
+// Most pods are bound earlier. For them, this saves one of three or four calls.
 const holdDelay = time.Second
 
-// Writer writes the latest status of pending pods. Several goroutines may write about the same pod.
-// Each of them writes the latest status. It is safe for concurrent use.
+// Writer writes the status of pending pods to the API. Several goroutines may record and write the
+// status of one pod; each call writes the latest recorded status. It is safe for concurrent use.
 type Writer struct {
 	ctx      context.Context
 	pods     kubernetes.Interface
 	bindings kubernetes.Interface
 	limiter  flowcontrol.RateLimiter
 	clock    clock.WithTicker
-	// nominations and conditions queue the pods with a status to write. Nominations have a queue of
-	// their own, because they must not wait for the conditions of many other pods.
+	// nominations and conditions are two queues of pods whose status must be written. Nominations
+	// have a queue of their own so that they do not wait for the conditions of many other pods.
 	nominations, conditions workqueue.TypedDelayingInterface[types.UID]
 
-	// annotations returns the annotations to add to a pod with its binding.
+	// annotations returns the annotations that a pod gets with its binding. It may be nil.
 	annotations func(types.UID) map[string]string
 
 	mu    sync.Mutex
@@ -61,10 +61,11 @@ type Writer struct {
 	swept time.Time
 }
 
-// New returns a Writer that changes pods with the client pods and binds them with the client
-// bindings. The limiter limits the changes. The client pods must have no limit of its own, because
-// a binding could wait for it, and must not share a limit with bindings. After ctx is done, the
-// Writer makes no call for the framework. It makes no patch for the framework before Run.
+// New returns a Writer. It patches statuses with the client pods, limited by limiter, and creates
+// bindings with the client bindings. The client pods must have no rate limit, and must not share
+// one with bindings, because a binding can wait for a patch of its pod.
+//
+// The Writer writes the framework's statuses only while Run runs, until ctx is done.
 func New(ctx context.Context, pods, bindings kubernetes.Interface, limiter flowcontrol.RateLimiter, clk clock.WithTicker) *Writer {
 	queue := func() workqueue.TypedDelayingInterface[types.UID] {
 		q := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: clk})
@@ -77,14 +78,14 @@ func New(ctx context.Context, pods, bindings kubernetes.Interface, limiter flowc
 	}
 }
 
-// Annotate sets the function that returns the annotations to add to a pod with its binding; nil for
-// none. Call it before the first binding. The function must not block.
+// Annotate sets the function that returns the annotations that a pod gets with its binding. The
+// function must not block. Call Annotate before the first binding.
 func (w *Writer) Annotate(annotations func(pod types.UID) map[string]string) {
 	w.annotations = annotations
 }
 
-// Run writes the framework's statuses until the Writer's context is done. The next leader writes
-// the remaining ones.
+// Run writes the framework's statuses until the context passed to New is done. It leaves the
+// remaining statuses to the next leader.
 func (w *Writer) Run() {
 	var running sync.WaitGroup
 	for _, queue := range []workqueue.TypedInterface[types.UID]{w.nominations, w.conditions} {
@@ -98,7 +99,7 @@ func (w *Writer) Run() {
 	running.Wait()
 }
 
-// work writes the status of one pod. It returns false when the queue has shut down.
+// work writes the status of the next pod in a queue. It returns false when the queue has shut down.
 func (w *Writer) work(queue workqueue.TypedInterface[types.UID]) bool {
 	uid, shutdown := queue.Get()
 	if shutdown {
@@ -109,7 +110,7 @@ func (w *Writer) work(queue workqueue.TypedInterface[types.UID]) bool {
 	s := w.slots[uid]
 	if s != nil {
 		s.queued = false
-		// A slot with a user is not swept.
+		// As a user of the slot, this worker prevents sweep from removing it.
 		s.users++
 	}
 	w.mu.Unlock()
@@ -125,7 +126,7 @@ func (w *Writer) work(queue workqueue.TypedInterface[types.UID]) bool {
 }
 
 // again schedules another try after a failed write. It returns false if another try cannot succeed.
-// The caller must be a user of the slot.
+// The caller must be counted in the users of the slot.
 func (w *Writer) again(s *slot, err error) bool {
 	if w.ctx.Err() != nil {
 		return false
@@ -156,7 +157,8 @@ func (w *Writer) release(s *slot) {
 	s.used = w.clock.Now()
 }
 
-// slotOf returns the slot of a pod and creates it if necessary. The caller holds the lock.
+// slotOf returns the slot of a pod. It creates the slot if there is none. The caller must hold the
+// lock.
 func (w *Writer) slotOf(pod *corev1.Pod) *slot {
 	now := w.clock.Now()
 	s, ok := w.slots[pod.UID]
@@ -171,8 +173,8 @@ func (w *Writer) slotOf(pod *corev1.Pod) *slot {
 	return s
 }
 
-// sweep removes slots that were not used for longer than memory. All goroutines know of a binding
-// by then. The caller holds the lock.
+// sweep removes the slots that were not used during the time memory. After that time, every
+// goroutine knows whether the pod is bound. The caller must hold the lock.
 func (w *Writer) sweep() {
 	now := w.clock.Now()
 	if now.Sub(w.swept) < sweepInterval {
@@ -184,8 +186,8 @@ func (w *Writer) sweep() {
 	})
 }
 
-// write writes the recorded status of a pod, including changes that are recorded meanwhile. The
-// caller must be a user of the slot.
+// write makes calls until the API has the recorded status of a pod, including changes that are
+// recorded during the calls. The caller must be counted in the users of the slot.
 func (w *Writer) write(ctx context.Context, s *slot) error {
 	for {
 		w.mu.Lock()
@@ -194,8 +196,8 @@ func (w *Writer) write(ctx context.Context, s *slot) error {
 		if done {
 			return nil
 		}
-		// Wait for the limiter before the slot is locked. Otherwise the pod's binding would wait as
-		// well.
+		// Wait for the limiter before the slot is locked. Otherwise a binding of the pod would wait
+		// for the limiter too.
 		if err := w.limiter.Wait(ctx); err != nil {
 			return err
 		}
@@ -205,7 +207,7 @@ func (w *Writer) write(ctx context.Context, s *slot) error {
 	}
 }
 
-// call makes one call if a part of the status is missing in the API.
+// call makes one call if the API lacks a part of the recorded status.
 func (w *Writer) call(ctx context.Context, s *slot) error {
 	if err := s.lock(ctx); err != nil {
 		return err
@@ -224,7 +226,7 @@ func (w *Writer) call(ctx context.Context, s *slot) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
-		// A refused call changed nothing.
+		// A refused call has not changed the pod.
 		s.unsure = !sure || !IsRefused(err)
 		return fmt.Errorf("%s: %w", s.describe(status), err)
 	}

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// TestWhatIsSaidIsRemembered checks that the Writer compares with its own writes, because the
-// scheduler's cache lags behind.
+// TestWhatIsSaidIsRemembered checks that the Writer compares a new status with the status that it
+// wrote last, not with the scheduler's cache, which is outdated.
 func TestWhatIsSaidIsRemembered(t *testing.T) {
 	stale := newPod("p")
 	in(t, func(b *bench) {
@@ -34,7 +34,7 @@ func TestWhatIsSaidIsRemembered(t *testing.T) {
 		b.expect()
 		b.nominate(Nomination{Pod: stale})
 		b.expect("p: no node")
-		// Old writes are not remembered.
+		// After the time memory, the written status is forgotten.
 		time.Sleep(2 * memory)
 		b.nominate(Nomination{Pod: stale})
 		b.expect()
@@ -44,8 +44,8 @@ func TestWhatIsSaidIsRemembered(t *testing.T) {
 	}, stale)
 }
 
-// TestConditionThatHolds checks that an unchanged condition is not written, and that a new message
-// keeps the transition time.
+// TestConditionThatHolds checks that an unchanged condition is not written. If only the message
+// changes, the condition keeps its transition time.
 func TestConditionThatHolds(t *testing.T) {
 	pod := newPod("p")
 	since := metav1.NewTime(time.Unix(1000, 0))
@@ -68,8 +68,8 @@ func TestConditionThatHolds(t *testing.T) {
 	}, pod)
 }
 
-// TestConditionsOfSeveralTypes checks that the latest condition of each type is written, and that
-// no type replaces another.
+// TestConditionsOfSeveralTypes checks that the latest condition of each type is written. A
+// condition must not replace a condition of another type.
 func TestConditionsOfSeveralTypes(t *testing.T) {
 	t.Parallel()
 	pod := newPod("p")
@@ -79,7 +79,7 @@ func TestConditionsOfSeveralTypes(t *testing.T) {
 	}
 	cases := map[string]struct {
 		do func(b *bench)
-		// wantCalls lists the calls after the ones that do checks.
+		// wantCalls lists the calls that must follow the calls that do expects itself.
 		wantCalls      []string
 		wantConditions []string
 	}{
@@ -161,7 +161,7 @@ func TestConditionsOfSeveralTypes(t *testing.T) {
 	}
 }
 
-// TestLastWordWins checks that the latest status is written after the call under way.
+// TestLastWordWins checks that the latest status is written when the current call ends.
 func TestLastWordWins(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -182,8 +182,8 @@ func TestLastWordWins(t *testing.T) {
 	}, pod)
 }
 
-// TestNoCallOnTheCycle checks that PatchPodStatus returns at once while the API server is slow, and
-// that no pod waits for the call of another pod.
+// TestNoCallOnTheCycle checks that PatchPodStatus returns at once while a call is slow, and that a
+// pod does not wait for the call of another pod.
 func TestNoCallOnTheCycle(t *testing.T) {
 	slow, quick := newPod("slow"), newPod("quick")
 	in(t, func(b *bench) {
@@ -208,8 +208,8 @@ func TestNoCallOnTheCycle(t *testing.T) {
 	}, slow, quick)
 }
 
-// TestBoundBeforeItsTurn checks that a nomination at Permit causes a call only if the pod waits for
-// longer than holdDelay.
+// TestBoundBeforeItsTurn checks that the nomination of a pod in Permit is written only if the pod
+// waits longer than holdDelay.
 func TestBoundBeforeItsTurn(t *testing.T) {
 	soon, late := newPod("soon"), newPod("late")
 	in(t, func(b *bench) {
@@ -226,8 +226,9 @@ func TestBoundBeforeItsTurn(t *testing.T) {
 	}, soon, late)
 }
 
-// TestSaidOutsideOfTheCycle checks that conditions from Say and from cycles replace each other. The
-// same condition is not written twice, and the transition time stays while the status is the same.
+// TestSaidOutsideOfTheCycle checks that conditions from Say and from cycles replace each other. A
+// condition must not be written twice. It keeps its transition time while its status does not
+// change.
 func TestSaidOutsideOfTheCycle(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -246,8 +247,8 @@ func TestSaidOutsideOfTheCycle(t *testing.T) {
 	}, pod)
 }
 
-// TestSaidAfterTheBinding checks that a status after the binding is not written, with or without an
-// earlier status. The slot of a bound pod is removed after a while.
+// TestSaidAfterTheBinding checks that a status that is recorded after the binding is not written,
+// and that the slot of the pod is removed later.
 func TestSaidAfterTheBinding(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]bool{"of a pod that nothing was said of": false, "of one that has been spoken of": true} {
@@ -276,8 +277,8 @@ func TestSaidAfterTheBinding(t *testing.T) {
 	}
 }
 
-// TestSaidWhileTheBindingIsUnderWay checks that a status after a failed binding is written. A
-// status during the binding is not.
+// TestSaidWhileTheBindingIsUnderWay checks a binding that fails. A status that is recorded during
+// the binding is not written. A status that is recorded after it is written.
 func TestSaidWhileTheBindingIsUnderWay(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -299,7 +300,8 @@ func TestSaidWhileTheBindingIsUnderWay(t *testing.T) {
 	}, pod)
 }
 
-// TestBindingComesLast checks that no status from before the binding is written after it.
+// TestBindingComesLast checks that a status that was recorded before the binding is not written
+// after the binding.
 func TestBindingComesLast(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -324,7 +326,8 @@ func TestBindingComesLast(t *testing.T) {
 	}, pod)
 }
 
-// TestAnnotatedBinding checks that a binding carries the annotations of its pod, beside its own.
+// TestAnnotatedBinding checks that a binding has the annotations from Annotate in addition to its
+// own.
 func TestAnnotatedBinding(t *testing.T) {
 	w := &Writer{}
 	given := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{UID: "p", Annotations: map[string]string{"own": "1"}}}
@@ -337,8 +340,8 @@ func TestAnnotatedBinding(t *testing.T) {
 	}
 }
 
-// TestBindingThatFails checks that the framework gets the error of a binding and that its next
-// status is written.
+// TestBindingThatFails checks that BindPod returns the error of the binding, and that the pod's
+// next status is written.
 func TestBindingThatFails(t *testing.T) {
 	pod := newPod("p")
 	refused := errors.New("refused")
@@ -359,8 +362,8 @@ func TestBindingThatFails(t *testing.T) {
 	}, pod)
 }
 
-// TestCallThatFails checks that a failed call is repeated at once if that can help, and later in
-// any case unless the pod is gone.
+// TestCallThatFails checks that a failed call is repeated at once if that can help. Later it is
+// repeated in any case, unless the pod was deleted.
 func TestCallThatFails(t *testing.T) {
 	t.Parallel()
 	pod := newPod("p")
@@ -406,7 +409,7 @@ func TestCallThatFails(t *testing.T) {
 	}
 }
 
-// TestBoundByAnother checks that a failed call is not repeated after another component bound the
+// TestBoundByAnother checks that a failed call is not repeated if another component has bound the
 // pod.
 func TestBoundByAnother(t *testing.T) {
 	pod := newPod("p")
@@ -421,7 +424,8 @@ func TestBoundByAnother(t *testing.T) {
 	}, pod)
 }
 
-// TestManyPods checks that calls for different pods run in parallel, up to the number of workers.
+// TestManyPods checks that calls for different pods run in parallel, at most as many as there are
+// workers.
 func TestManyPods(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 100 {
@@ -452,7 +456,7 @@ func TestManyPods(t *testing.T) {
 	}, pods...)
 }
 
-// TestManyWaitForLong checks that statuses are written even if they wait for longer than memory.
+// TestManyWaitForLong checks that statuses that wait longer than the time memory are still written.
 func TestManyWaitForLong(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 200 {
@@ -474,7 +478,8 @@ func TestManyWaitForLong(t *testing.T) {
 	}, pods...)
 }
 
-// TestBindingWaitsForNoLimit checks that a binding does not wait for the limiter of status changes.
+// TestBindingWaitsForNoLimit checks that a binding does not wait for the rate limiter of status
+// patches.
 func TestBindingWaitsForNoLimit(t *testing.T) {
 	pods := []*corev1.Pod{newPod("first"), newPod("p")}
 	in(t, func(b *bench) {
@@ -492,7 +497,8 @@ func TestBindingWaitsForNoLimit(t *testing.T) {
 	}, pods...)
 }
 
-// TestBackToWhatWas checks a status that equals the status in the API before the call under way.
+// TestBackToWhatWas checks a status that is recorded during a call and equals the status before
+// that call.
 func TestBackToWhatWas(t *testing.T) {
 	t.Parallel()
 	pod := nominated("p", "n")
@@ -521,7 +527,8 @@ func TestBackToWhatWas(t *testing.T) {
 	}
 }
 
-// TestAnswerThatIsLost checks that the next status is written after a call that may have succeeded.
+// TestAnswerThatIsLost checks that after a call without an answer, the next status is written even
+// if it equals the earlier one.
 func TestAnswerThatIsLost(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -537,7 +544,8 @@ func TestAnswerThatIsLost(t *testing.T) {
 	}, pod)
 }
 
-// TestStatusThatOthersWrite checks that the cached status of a pod counts again after a while.
+// TestStatusThatOthersWrite checks that the status in the scheduler's cache takes precedence again
+// after the time memory.
 func TestStatusThatOthersWrite(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -547,12 +555,12 @@ func TestStatusThatOthersWrite(t *testing.T) {
 			time.Sleep(memory / 4)
 			b.says(pod, "no room", to("n"))
 		}
-		// The cached pod has neither a node nor a condition.
+		// The cached pod has neither a node nor a condition, so both are written again.
 		b.expect("p: node n no room")
 	}, pod)
 }
 
-// TestWaitOnFinish checks that the wait ends with its context.
+// TestWaitOnFinish checks that WaitOnFinish returns when its context ends.
 func TestWaitOnFinish(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
