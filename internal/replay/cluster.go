@@ -16,25 +16,26 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// state is the cluster of one process as its lines describe it.
+// state is the cluster that the lines of one scheduler process describe.
 type state struct {
-	// objects is nil until a line has the whole cluster, and again after a missing line.
+	// objects is nil if the cluster is unknown: before the first line with the whole cluster, and
+	// after a missing line until the next such line.
 	objects *inventory.Inventory
 	version string
 	number  uint64
-	// promised has the reservations, and leaving the pods under eviction, that were in the
-	// scheduler's memory and not in the API.
+	// promised has the reservations that only the scheduler's memory had.
 	promised []decisionlog.Reservation
-	leaving  []string
+	// leaving has the UIDs of pods under eviction that only the scheduler's memory had.
+	leaving []string
 }
 
-// next applies the next line. If the line cannot be read, it returns an error and drops the
-// cluster.
+// next applies the next line. If the line cannot be read, next returns an error, and the cluster is
+// unknown from then on.
 func (s *state) next(in *decisionlog.Inputs) error {
 	switch {
 	case in.Whole != nil:
 		if s.objects != nil && in.Number == s.number {
-			// The line repeats the current state, because it begins a file.
+			// The line begins a file and repeats the current state.
 			return nil
 		}
 		s.objects = inventory.New(in.Time).WithNative(in.Whole.NativeVersion)
@@ -57,7 +58,8 @@ func (s *state) next(in *decisionlog.Inputs) error {
 	return nil
 }
 
-// rootsOf returns the kinds in the log that define which pods belong together.
+// rootsOf returns the recorded kinds of root objects. Root objects, such as Jobs, define which pods
+// belong together.
 func rootsOf(whole *decisionlog.Whole) []inventory.Root {
 	out := make([]inventory.Root, len(whole.Roots))
 	for i, kind := range whole.Roots {
@@ -66,7 +68,7 @@ func rootsOf(whole *decisionlog.Whole) []inventory.Root {
 	return out
 }
 
-// apply changes the objects as the line describes.
+// apply applies the changes in a line to the objects.
 func (s *state) apply(in *decisionlog.Inputs) error {
 	for resource, list := range in.Objects {
 		objects := make([]inventory.Object, len(list))
@@ -88,7 +90,8 @@ func (s *state) apply(in *decisionlog.Inputs) error {
 	return nil
 }
 
-// at returns the cluster as a decision at the time now saw it.
+// at returns the cluster with the reservations and evictions that only the scheduler's memory had.
+// now is the time of the decision.
 func (s *state) at(now time.Time) (*inventory.Inventory, error) {
 	nodes, leaving := make(map[types.UID]string, len(s.promised)), make(map[types.UID]bool, len(s.leaving))
 	for _, p := range s.promised {
@@ -122,8 +125,8 @@ func (s *state) at(now time.Time) (*inventory.Inventory, error) {
 	return out.With(changes...)
 }
 
-// prioritized sets the priority of the decision's gang if the logged object lacks it. The scheduler
-// may have filled in the priority before the informers of the log showed it.
+// prioritized sets the priority of the decision's gang if its logged PodGroup has none. The
+// scheduler may have set the priority before the log's informer had the change.
 func prioritized(objects *inventory.Inventory, of *core.Preemptor) (*inventory.Inventory, error) {
 	found, ok := objects.Find(inventory.PodGroups, of.Namespace, of.Name)
 	if !of.Gang || !ok {

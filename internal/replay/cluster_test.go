@@ -16,7 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// line returns a line of inputs with pods, by name. A minus marks a deleted pod.
+// line returns a line of inputs with pods of the given names. A minus before a name means that the
+// pod was deleted.
 func line(number, from uint64, pods ...string) *decisionlog.Inputs {
 	in := &decisionlog.Inputs{Number: number, From: from, Objects: make(map[string][]json.RawMessage), Gone: make(map[string][]string)}
 	if from == 0 {
@@ -33,8 +34,7 @@ func line(number, from uint64, pods ...string) *decisionlog.Inputs {
 	return in
 }
 
-// TestLines checks that a cluster follows from lines without a gap, and that there is none after a
-// gap.
+// TestLines checks that the cluster is known after lines without a gap, and unknown after a gap.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -94,8 +94,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestWhatOnlyTheSchedulerKnew checks that reservations and evictions under way are applied to the
-// objects of a decision.
+// TestWhatOnlyTheSchedulerKnew checks that the objects for a decision include the reservations and
+// the evictions under way.
 func TestWhatOnlyTheSchedulerKnew(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
@@ -123,7 +123,7 @@ func TestWhatOnlyTheSchedulerKnew(t *testing.T) {
 	}
 }
 
-// TestPrioritized checks a gang whose priority was known to the scheduler before the log had it.
+// TestPrioritized checks a gang whose priority the scheduler had set before the log had it.
 func TestPrioritized(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

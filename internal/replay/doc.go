@@ -1,7 +1,7 @@
-// Package replay makes the decisions of a decision log again. [Log] reads the files of a log.
-// [Log.Replay] rebuilds the cluster of each decision and asks internal/whatif, which runs the
-// scheduler's own code, about the same preemptor. It reports where the results differ.
+// Package replay repeats the decisions of a decision log. [Log] reads the files of a log.
+// [Log.Replay] restores the cluster of each decision and calls internal/whatif, which runs the
+// scheduler's own code for the same preemptor. It reports the decisions with a different result.
 //
-// A decision can be made again only if the log has all its inputs, without a gap. After a missing
-// line, the decisions are reported as [Unknown] until a line has the whole cluster.
+// A decision can be repeated only if the log has all its inputs. After a missing line, decisions
+// are [Unknown] until the next line that contains the whole cluster.
 package replay

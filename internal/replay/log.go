@@ -13,24 +13,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// Log holds the contents of the files of a decision log. The zero value is empty. Only one
-// goroutine may use it.
+// Log holds the lines of a decision log, which may be in several files. The zero value is an empty
+// log. It is not safe for concurrent use.
 type Log struct {
 	records []decisionlog.Record
 	inputs  []decisionlog.Inputs
-	// broken counts the skipped lines. first describes the first of them.
+	// broken is the number of skipped lines. first describes the first of them.
 	broken int
 	first  string
 }
 
-// FileError is the error of [Log.Read] for a file without any line of a decision log.
+// FileError is the error of [Log.Read] for a file that has no line of a decision log.
 type FileError struct{ reason string }
 
-// Error returns the problem with the file and the remedy.
+// Error describes the problem and the remedy.
 func (e *FileError) Error() string { return e.reason }
 
-// Read reads a file. The files of a log may be read in any order. Lines of other kinds are skipped
-// and counted. If the file has no valid line, Read returns a [*FileError].
+// Read reads a file of the log. The files may be read in any order. Lines that are not part of a
+// decision log are skipped and counted. If there are only such lines, Read returns a [*FileError].
 func (l *Log) Read(name string, from io.Reader) error {
 	lines := bufio.NewReaderSize(from, 1<<20)
 	known, other := 0, ""
@@ -63,7 +63,7 @@ func (l *Log) Read(name string, from io.Reader) error {
 	}
 }
 
-// add adds one line.
+// add parses a line and adds it to the log.
 func (l *Log) add(line []byte) error {
 	record, err := decisionlog.Parse(line)
 	if errors.Is(err, decisionlog.ErrInputs) {
@@ -75,7 +75,7 @@ func (l *Log) add(line []byte) error {
 		return nil
 	}
 	if errors.Is(err, decisionlog.ErrWaitEnd) {
-		// The end of a wait changes no decision.
+		// Ends of waits do not affect decisions.
 		return nil
 	}
 	if err != nil {
@@ -91,17 +91,17 @@ func (l *Log) pass(why string) {
 	}
 }
 
-// Broken returns the number of skipped lines and the problem with the first of them.
+// Broken returns the number of skipped lines and a description of the first of them.
 func (l *Log) Broken() (count int, first string) { return l.broken, l.first }
 
-// Decisions returns the number of decisions.
+// Decisions returns the number of decisions in the log.
 func (l *Log) Decisions() int { return len(l.records) }
 
-// HasInputs reports whether the log has any inputs of decisions.
+// HasInputs reports whether the log has lines with inputs of decisions.
 func (l *Log) HasInputs() bool { return len(l.inputs) > 0 }
 
-// streams returns the lines of inputs by process, in order. If two lines have the same number, the
-// one with the whole cluster comes first.
+// streams returns the lines of inputs of each process, sorted by their numbers. If two lines have
+// one number, the line with the whole cluster is first.
 func (l *Log) streams() map[string][]*decisionlog.Inputs {
 	out := make(map[string][]*decisionlog.Inputs)
 	for i := range l.inputs {
@@ -116,7 +116,7 @@ func (l *Log) streams() map[string][]*decisionlog.Inputs {
 	return out
 }
 
-// inOrder returns the decisions in the order of their times, without duplicates.
+// inOrder returns the decisions sorted by time, without duplicates.
 func (l *Log) inOrder() []*decisionlog.Record {
 	out := make([]*decisionlog.Record, len(l.records))
 	for i := range l.records {

@@ -22,31 +22,31 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// State is the result of comparing a new decision with the log.
+// State is the result of comparing a repeated decision with the logged one.
 type State string
 
 const (
-	// Same means the same outcome, victims and nodes.
+	// Same means that outcome, victims and nodes are the same.
 	Same State = "Same"
-	// Differs means another outcome, other victims or other nodes.
+	// Differs means that the outcome, the victims or the nodes differ.
 	Differs State = "Differs"
-	// Unknown means that the decision cannot be made again.
+	// Unknown means that the decision cannot be repeated.
 	Unknown State = "Unknown"
 )
 
-// Answer is one decision of the log with the new decision.
+// Answer has a logged decision and its repetition.
 type Answer struct {
 	Time      time.Time `json:"time"`
 	Process   string    `json:"process"`
 	Sequence  uint64    `json:"sequence"`
 	Preemptor Preemptor `json:"preemptor"`
 	State     State     `json:"state"`
-	// Why is the difference, or the reason why the decision cannot be made again. It is empty for
-	// Same.
+	// Why describes the difference for Differs, and the reason for Unknown. It is empty for Same.
 	Why string `json:"why,omitempty"`
-	// Then is the logged decision. Now is the new one, or nil if there is none.
-	Then Choice  `json:"then"`
-	Now  *Choice `json:"now,omitempty"`
+	// Then is the logged decision.
+	Then Choice `json:"then"`
+	// Now is the repeated decision. It is nil for Unknown.
+	Now *Choice `json:"now,omitempty"`
 }
 
 // Preemptor names the workload of a decision.
@@ -59,15 +59,15 @@ type Preemptor struct {
 // Choice is the result of a decision.
 type Choice struct {
 	Outcome core.Outcome `json:"outcome"`
-	// Reason is a word for the cause if the workload is blocked and no decision was made.
+	// Reason is the reason in one word if the workload is blocked, so that no decision was made.
 	Reason  string   `json:"reason,omitempty"`
 	Message string   `json:"message"`
 	Victims []Victim `json:"victims,omitempty"`
-	// Nodes holds the nodes of the placed pods, by pod name.
+	// Nodes maps the name of each placed pod to its node.
 	Nodes map[string]string `json:"nodes,omitempty"`
 }
 
-// Victim is an evicted unit, with the rule that permits the eviction.
+// Victim is an evicted unit. Rule is the rule that permits the eviction.
 type Victim struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -79,16 +79,17 @@ type Victim struct {
 
 // Options are the settings of a replay.
 type Options struct {
-	// Config returns the scheduler configuration for the objects. The objects may contain one of
-	// their own.
+	// Config returns the scheduler configuration to use. objects may contain the recorded
+	// configuration.
 	Config func(ctx context.Context, objects *inventory.Inventory) (*config.KubeSchedulerConfiguration, error)
-	// Cluster provides the inputs of decisions whose inputs the log lacks. It may be nil.
+	// Cluster is used for decisions whose inputs are not in the log. It may be nil.
 	Cluster *inventory.Inventory
-	// Told is called with the number of completed decisions. It may be nil.
+	// Told is called after each decision with the number of completed decisions. It may be nil.
 	Told func(done int)
 }
 
-// Versions returns the versions of the schedulers that wrote the log, as far as the log has them.
+// Versions returns the versions of the schedulers that wrote the log. It omits schedulers that
+// recorded no version.
 func (l *Log) Versions() []string {
 	found := make(map[string]bool)
 	for i := range l.inputs {
@@ -100,7 +101,7 @@ func (l *Log) Versions() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Replay makes all decisions of the log again. The answers are in the order of the decisions.
+// Replay repeats all decisions of the log. The answers are in the order of the decisions.
 func (l *Log) Replay(ctx context.Context, o Options) ([]Answer, error) {
 	records := l.inOrder()
 	at := make(map[where][]int)
@@ -140,14 +141,16 @@ func (l *Log) Replay(ctx context.Context, o Options) ([]Answer, error) {
 	return answers, nil
 }
 
-// where identifies the line of a log that completes the inputs of some decisions.
+// where identifies a line of the log by its process and number.
 type where struct {
 	process string
 	number  uint64
 }
 
-// clusters walks through the clusters of the log and calls again for each decision with its
-// cluster. It deletes these decisions from at. The log lacks the cluster of the remaining ones.
+// clusters restores the clusters of the log one after the other. at maps a line to the indexes of
+// the decisions whose inputs end with that line. For each of these decisions, clusters calls again
+// with its cluster, and deletes the entry from at. In the end, at has the decisions whose cluster
+// is unknown.
 func (l *Log) clusters(records []*decisionlog.Record, at map[where][]int, again func(i int, objects *inventory.Inventory)) error {
 	streams := l.streams()
 	for _, process := range slices.Sorted(maps.Keys(streams)) {
@@ -173,7 +176,7 @@ func (l *Log) clusters(records []*decisionlog.Record, at map[where][]int, again 
 	return nil
 }
 
-// nowOf returns the time that a decision used.
+// nowOf returns the current time that the decision used.
 func nowOf(r *decisionlog.Record) time.Time {
 	if now := r.Decision.Preemptor.Now; now != 0 {
 		return time.Unix(0, now)
@@ -181,7 +184,7 @@ func nowOf(r *decisionlog.Record) time.Time {
 	return r.Time
 }
 
-// answerOf returns the answer before the new decision.
+// answerOf returns the answer for a decision that is not repeated yet.
 func answerOf(r *decisionlog.Record) Answer {
 	d := &r.Decision
 	out := Answer{
@@ -212,7 +215,7 @@ func (c *Choice) place(pod, node string) {
 	c.Nodes[pod] = node
 }
 
-// decide makes the decision again on objects.
+// decide repeats the decision with the objects and stores the result.
 func (a *Answer) decide(ctx context.Context, r *decisionlog.Record, objects *inventory.Inventory, o *Options) error {
 	cfg, err := o.Config(ctx, objects)
 	if err != nil {
@@ -286,7 +289,7 @@ func choiceOf(step *whatif.Step) Choice {
 	return out
 }
 
-// compare sets State and Why from the two decisions.
+// compare sets State and Why by comparing Then and Now.
 func (a *Answer) compare() {
 	a.State, a.Why = Differs, ""
 	uids := func(c *Choice) []string {
@@ -299,16 +302,16 @@ func (a *Answer) compare() {
 	}
 	then, now := &a.Then, a.Now
 	held := now.Outcome == whatif.Held && now.Reason == v1alpha1.ReasonQueueLimit && then.Outcome == core.Infeasible
-	// The preemptor fits, or waits only for the limit of its queue. The quota ledger may have
-	// counted the usage a moment earlier or later.
+	// Without the limit of its queue, the preemptor fits in both decisions. The quota ledger may
+	// have counted usage a moment earlier or later than the log.
 	limited := then.Outcome == core.Fits && (now.Outcome == core.Fits || now.Outcome == core.Waits)
 	switch {
 	case held:
-		// The preemptor is at its queue's limit and nothing can be evicted there. Both decisions
+		// The preemptor is at the limit of its queue, and no victims are there. Both decisions
 		// evict nothing.
 		a.State = Same
 	case limited && !a.Preemptor.Gang:
-		// Any node where the pod fits is equally good.
+		// All nodes where the pod fits are equally good.
 		a.State = Same
 	case then.Outcome != now.Outcome && !limited:
 		a.Why = fmt.Sprintf("%s, and was %s", now.Outcome, then.Outcome)
@@ -321,7 +324,7 @@ func (a *Answer) compare() {
 	}
 }
 
-// Counts returns the number of answers in each State: Same, Differs and Unknown.
+// Counts returns the number of answers with each State.
 func Counts(answers []Answer) (same, differs, unknown int) {
 	for i := range answers {
 		switch answers[i].State {

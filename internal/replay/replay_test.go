@@ -17,15 +17,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// TestPreemptorIn checks that a gang is decided by a member without gates if there is one.
+// TestPreemptorIn checks that a gang is represented by a member without scheduling gates if there
+// is one.
 func TestPreemptorIn(t *testing.T) {
 	t.Parallel()
 	const profile = "reprieve-scheduler"
 	for name, c := range map[string]struct {
-		// members has one entry for each member: "node", "gate", "other" for another scheduler, or
-		// "".
+		// members has one entry for each member: "node" for a bound pod, "gate" for a pod with a
+		// scheduling gate, "other" for a pod of another scheduler, or "".
 		members []string
-		// want is the member that is chosen, or "" for none.
+		// want is the name of the chosen member. It is empty for none.
 		want string
 	}{
 		"the first":                     {members: []string{"", ""}, want: "g-0"},

@@ -10,8 +10,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// Walk visits the cluster line by line, for one process after the other, in the order of their
-// first lines. It skips lines whose cluster is unknown because an earlier line is missing.
+// Walk calls visit for each line of inputs, with the cluster after that line. It visits the lines
+// of one process after the other, in the order of the processes' first lines. It skips lines whose
+// cluster is unknown because an earlier line is missing.
 func (l *Log) Walk(visit func(in *decisionlog.Inputs, cluster *inventory.Inventory) error) error {
 	var streams [][]*decisionlog.Inputs
 	for _, stream := range l.streams() {
@@ -38,7 +39,7 @@ func (l *Log) Walk(visit func(in *decisionlog.Inputs, cluster *inventory.Invento
 	return nil
 }
 
-// Evicted returns the pods that the decisions of the log evicted.
+// Evicted returns the UIDs of the pods that the decisions of the log evicted.
 func (l *Log) Evicted() map[types.UID]bool {
 	out := make(map[types.UID]bool)
 	for i := range l.records {

@@ -22,47 +22,50 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Assumptions are settings for facts that objects do not contain, such as run times.
+// Assumptions are facts about a cluster that its objects do not contain, such as running times.
 type Assumptions struct {
-	// Lasts is the length of the simulation. Services run for longer.
+	// Lasts is the length of the simulation. Services run until its end.
 	Lasts time.Duration
-	// Runs is the time that pending work runs if it declares no deadline.
+	// Runs is the running time of work that declares no deadline.
 	Runs time.Duration
 }
 
-// Facts counts the objects that were used or left out.
+// Facts counts the objects that the simulation uses or leaves out.
 type Facts struct {
-	// Running and Pending count the workloads, and Pods their pods.
+	// Running and Pending are the numbers of workloads at the start. Pods is the number of their
+	// pods.
 	Running int `json:"running"`
 	Pending int `json:"pending"`
 	Pods    int `json:"pods"`
-	// Arriving counts the workloads that arrive later. Told counts the workloads whose running time
-	// is known from a log.
+	// Arriving is the number of workloads that arrive later. Told is the number of workloads whose
+	// running time is known from a log.
 	Arriving int `json:"arriving,omitempty"`
 	Told     int `json:"told,omitempty"`
-	// Declared counts the workloads whose pods declare a deadline, Services the workloads without
-	// an end, and Assumed all others.
+	// Declared is the number of workloads that declare a deadline. Services is the number of
+	// workloads without an end. Assumed is the number of all other workloads.
 	Declared int `json:"declared"`
 	Services int `json:"services"`
 	Assumed  int `json:"assumed"`
-	// Cordoned counts the cordoned nodes, which are left out together with their pods.
+	// Cordoned is the number of cordoned nodes. They are left out together with their pods.
 	Cordoned int `json:"cordonedNodes,omitempty"`
-	// Leaving counts the terminating pods, which are left out. Daemons counts the pods that count
-	// as part of their nodes.
+	// Leaving is the number of terminating pods, which are left out. Daemons is the number of pods
+	// that belong to their nodes, such as DaemonSet pods; their requests are subtracted from the
+	// nodes.
 	Leaving int `json:"leavingPods,omitempty"`
 	Daemons int `json:"daemonPods,omitempty"`
 }
 
-// leastRuns is the shortest remaining running time of work.
+// leastRuns is the minimum of the remaining running time of work.
 const leastRuns = time.Minute
 
-// FromCluster creates the input of a simulation that begins with the cluster of the objects: nodes,
-// queues, running work and pending work.
+// FromCluster converts the objects of a cluster to the input of a simulation: nodes, queues,
+// running work and pending work.
 func FromCluster(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, a Assumptions) (*simulation.Input, *Facts, error) {
 	return fromCluster(ctx, objects, cfg, a, nil)
 }
 
-// fromCluster is FromCluster with known lifespans of pods, by UID.
+// fromCluster works like FromCluster. known has the arrivals and running times of pods from a log,
+// by UID.
 func fromCluster(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, a Assumptions, known map[types.UID]lifespan) (*simulation.Input, *Facts, error) {
 	cluster, err := whatif.New(ctx, objects, cfg)
 	if err != nil {
@@ -90,7 +93,8 @@ func fromCluster(ctx context.Context, objects *inventory.Inventory, cfg *config.
 	return m.in, m.facts, nil
 }
 
-// Queues converts queues to the queues of a simulation with these resources.
+// Queues converts Queue objects to the queues of a simulation. resources are the names of the
+// simulation's resources.
 func Queues(queues []*v1alpha1.Queue, resources []string) []fairshare.Queue {
 	board := queue.NewLedger()
 	for _, q := range queues {
@@ -105,19 +109,19 @@ func Queues(queues []*v1alpha1.Queue, resources []string) []fairshare.Queue {
 	return out
 }
 
-// maker creates an Input.
+// maker collects the input of a simulation.
 type maker struct {
 	Assumptions
 	now   time.Time
 	in    *simulation.Input
 	facts *Facts
-	// known has the lifespans of pods from a log.
+	// known maps the UID of a pod to its arrival and running time, from a log. It may be nil.
 	known map[types.UID]lifespan
-	// at has the indexes of nodes by name.
+	// at maps the name of a node to its index in the input.
 	at map[string]int
 }
 
-// addNodes adds the nodes and sets the resources of the input.
+// addNodes adds the nodes to the input, and sets the input's resources.
 func (m *maker) addNodes(nodes []*corev1.Node) {
 	has := make(map[corev1.ResourceName]int64)
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool {
@@ -157,8 +161,8 @@ func (m *maker) vector(amounts queue.Amounts) core.Amounts {
 	return out
 }
 
-// takeDaemons removes the pods that belong to their nodes from a workload. It subtracts their
-// requests from the nodes.
+// takeDaemons removes the pods that belong to their nodes, such as DaemonSet pods, from a workload.
+// It subtracts the requests of these pods from the nodes.
 func (m *maker) takeDaemons(w *whatif.Workload) {
 	w.Pods = slices.DeleteFunc(slices.Clone(w.Pods), func(pod *corev1.Pod) bool {
 		at, known := m.at[pod.Spec.NodeName]
@@ -176,7 +180,8 @@ func (m *maker) takeDaemons(w *whatif.Workload) {
 	})
 }
 
-// add adds a workload. If some members of a gang run, only the running members are added.
+// add adds a workload to the input. If only some members of a gang run, the input has only the
+// running members.
 func (m *maker) add(w *whatif.Workload) {
 	var runs, waits []*corev1.Pod
 	for _, pod := range w.Pods {
@@ -206,7 +211,8 @@ func (m *maker) add(w *whatif.Workload) {
 	case len(waits) >= w.MinCount && len(waits) > 0:
 		m.facts.Pending++
 		pods = waits
-		// Pending work arrives in the order of the workloads, at the beginning.
+		// All pending work arrives at the beginning. The milliseconds keep the order of the
+		// workloads.
 		work.Submitted = time.Duration(m.facts.Pending) * time.Millisecond
 	default:
 		return
@@ -220,8 +226,8 @@ func (m *maker) add(w *whatif.Workload) {
 	m.in.Work = append(m.in.Work, work)
 }
 
-// schedule sets the arrival and the running time of work. The times come from a log, or else from
-// the assumptions.
+// schedule sets the arrival and the running time of work. They come from a log, or from the
+// assumptions if the log does not have them.
 func (m *maker) schedule(work *simulation.Work, pods []*corev1.Pod) {
 	span := m.told(pods)
 	if work.On == nil && span.arrives > 0 {
@@ -237,13 +243,13 @@ func (m *maker) schedule(work *simulation.Work, pods []*corev1.Pod) {
 	work.Runs = m.runs(pods, work.Ran)
 }
 
-// isService reports whether the controller of a pod replaces every pod that ends.
+// isService reports whether the controller of a pod replaces each pod that ends.
 func isService(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && slices.Contains([]string{"ReplicaSet", "StatefulSet", "ReplicationController"}, owner.Kind)
 }
 
-// startOf returns when the last of some running pods started.
+// startOf returns the latest start time of the pods.
 func (m *maker) startOf(pods []*corev1.Pod) time.Time {
 	var last time.Time
 	for _, pod := range pods {
@@ -257,7 +263,8 @@ func (m *maker) startOf(pods []*corev1.Pod) time.Time {
 	return last
 }
 
-// runs returns how long work runs from now on.
+// runs returns how long work runs after the start of the simulation. ran is the time that the work
+// has run before.
 func (m *maker) runs(pods []*corev1.Pod, ran time.Duration) time.Duration {
 	deadline := time.Duration(0)
 	for _, pod := range pods {

@@ -35,7 +35,8 @@ func nodeNamed(name string) *corev1.Node {
 	}
 }
 
-// podNamed is a pod with one GPU. It has run on the node for an hour, or is pending if node is "".
+// podNamed returns a pod with one GPU. If node is empty, the pod is pending. Otherwise the pod has
+// run on that node for an hour.
 func podNamed(name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
 	asks := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), gpu: resource.MustParse("1")}
 	p := &corev1.Pod{
@@ -70,7 +71,7 @@ func until(seconds int64) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = &seconds }
 }
 
-// gangOfTwo is a gang in the queue that is preempted as a whole.
+// gangOfTwo returns a gang of two members that is preempted as a whole.
 func gangOfTwo() *v1alpha1.PodGroup {
 	pg := &v1alpha1.PodGroup{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"},
@@ -81,7 +82,7 @@ func gangOfTwo() *v1alpha1.PodGroup {
 	return pg
 }
 
-// stock is a cluster with two nodes, a cordoned node, a queue, a gang and the given pods.
+// stock returns a cluster with two nodes, a cordoned node, a queue, a gang and the given pods.
 func stock(t *testing.T, pods ...*corev1.Pod) *inventory.Inventory {
 	t.Helper()
 	cordoned := nodeNamed("c")
@@ -117,7 +118,7 @@ func made(t *testing.T, objects *inventory.Inventory) (*simulation.Input, *scena
 	return in, facts
 }
 
-// TestFromCluster checks the running and pending work at the start, and how long it runs.
+// TestFromCluster checks which work is running and pending at the start, and how long it runs.
 func TestFromCluster(t *testing.T) {
 	t.Parallel()
 	leaving := func(p *corev1.Pod) {
@@ -176,8 +177,8 @@ func TestFromCluster(t *testing.T) {
 	}
 }
 
-// TestDerivedGang checks that pods without a group are a gang in a simulation if their Job makes
-// them one.
+// TestDerivedGang checks that pods that name no PodGroup are a gang in the simulation if their Job
+// requests a gang.
 func TestDerivedGang(t *testing.T) {
 	t.Parallel()
 	ofJob := func(p *corev1.Pod) {
@@ -215,8 +216,8 @@ func TestDerivedGang(t *testing.T) {
 	}
 }
 
-// TestAddTrace checks that all GPUs are counted in parts after AddTrace, and that the work is in
-// the cluster's queues.
+// TestAddTrace checks that AddTrace converts all amounts of GPUs to thousandths, and that the added
+// work is in the cluster's queues.
 func TestAddTrace(t *testing.T) {
 	t.Parallel()
 	input, _ := made(t, stock(t, podNamed("p", "a")))

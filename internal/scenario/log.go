@@ -18,40 +18,45 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
-// ErrNoCluster is the error that [FromLog] returns for a log without a cluster.
+// ErrNoCluster is the error of [FromLog] for a log that contains no cluster.
 var ErrNoCluster = errors.New("the log has no cluster in it")
 
 // slot is one pod of some work, together with the pods that replaced it after evictions.
 type slot struct {
-	// first is the pod in its first recorded state.
+	// first is the first of these pods, in its first recorded state.
 	first *corev1.Pod
-	// came is when the first pod arrived. placed is when the present pod was first seen on a node,
-	// and ended when it disappeared; zero if that has not happened. ran is the time that its
-	// predecessors ran.
+	// came is the time when the first pod arrived. placed is the time when the current pod was
+	// first seen on a node. ended is the time when the current pod ended. placed and ended are zero
+	// before that.
 	came, placed, ended time.Time
-	ran                 time.Duration
-	uid                 types.UID
+	// ran is the total running time of the earlier pods.
+	ran time.Duration
+	// uid is the UID of the current pod.
+	uid types.UID
 }
 
-// course is the history of pods in a log.
+// course is the history of the pods in a log.
 type course struct {
 	evicted map[types.UID]bool
 	slots   []*slot
-	// byUID and byName have the slots of existing pods. vacant has the slots of evicted pods that
-	// were not replaced yet, by their origin.
+	// byUID and byName hold the slots of the existing pods.
 	byUID  map[types.UID]*slot
 	byName map[types.NamespacedName]*slot
+	// vacant holds the slots of evicted pods that were not replaced yet. The key is the pod's
+	// origin.
 	vacant map[string][]*slot
-	// begins and ends are the first and the last time in the log. objects is the first cluster,
-	// extended by all objects other than pods that were added later.
+	// begins and ends are the first and the last time in the log.
 	begins, ends time.Time
-	objects      *inventory.Inventory
+	// objects is the first cluster in the log, with all objects other than pods that were added
+	// later.
+	objects *inventory.Inventory
 }
 
-// FromLog creates the input of a simulation that begins with the first cluster of a decision log.
-// It adds the work that arrived in the log, with the running times of the log. load returns the
-// scheduler configuration for the objects. FromLog returns ErrNoCluster for a log without a
-// cluster.
+// FromLog creates the input of a simulation from a decision log. The input starts with the first
+// cluster of the log. It includes the work that arrived later, with the running times in the log.
+//
+// load returns the scheduler configuration for a cluster. FromLog returns ErrNoCluster for a log
+// that contains no cluster.
 func FromLog(ctx context.Context, log *replay.Log, load func(context.Context, *inventory.Inventory) (*config.KubeSchedulerConfiguration, error), a Assumptions) (*simulation.Input, *Facts, error) {
 	c := &course{
 		evicted: log.Evicted(), byUID: make(map[types.UID]*slot), byName: make(map[types.NamespacedName]*slot), vacant: make(map[string][]*slot),
@@ -83,7 +88,7 @@ func FromLog(ctx context.Context, log *replay.Log, load func(context.Context, *i
 	return fromCluster(ctx, objects, cfg, a, known)
 }
 
-// visit processes one line of the log.
+// visit records the changes of one line of the log.
 func (c *course) visit(in *decisionlog.Inputs, cluster *inventory.Inventory) error {
 	begins := c.objects == nil
 	if begins {
@@ -104,7 +109,7 @@ func (c *course) visit(in *decisionlog.Inputs, cluster *inventory.Inventory) err
 		c.objects = c.objects.Patched(resource, objects, nil)
 	}
 	for key, s := range c.byName {
-		// The pod is gone, and another pod may have its name.
+		// The pod was deleted. Another pod may have its name now.
 		if object, ok := cluster.Find(inventory.Pods, key.Namespace, key.Name); !ok || object.UID != s.uid {
 			c.leaves(key, s, in.Time)
 		}
@@ -123,7 +128,7 @@ func (c *course) visit(in *decisionlog.Inputs, cluster *inventory.Inventory) err
 	return nil
 }
 
-// see records the present state of a pod.
+// see records the current state of a pod.
 func (c *course) see(pod *corev1.Pod, now time.Time) {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
@@ -147,8 +152,8 @@ func (c *course) see(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// slotFor returns the slot of a new pod. This is the slot of an evicted pod of the same origin, or
-// a new slot.
+// slotFor returns the slot for a new pod. If an evicted pod of the same origin was not replaced
+// yet, it returns that pod's slot. Otherwise it creates a slot.
 func (c *course) slotFor(pod *corev1.Pod, now time.Time) *slot {
 	from := origin(pod)
 	if vacant := c.vacant[from]; len(vacant) > 0 {
@@ -161,7 +166,7 @@ func (c *course) slotFor(pod *corev1.Pod, now time.Time) *slot {
 		came = now
 	}
 	if now.After(c.begins) {
-		// The pod arrived without a node, even if its first recorded state has one.
+		// The pod arrived without a node, although it has one in its first recorded state.
 		first.Spec.NodeName, first.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
 	}
 	first.DeletionTimestamp = nil
@@ -170,7 +175,8 @@ func (c *course) slotFor(pod *corev1.Pod, now time.Time) *slot {
 	return s
 }
 
-// origin returns a key for the origin of a pod: its controller, its group, or its own name.
+// origin returns a key for the origin of a pod: its controller, otherwise its group, otherwise its
+// name. Pods of one origin replace each other.
 func origin(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		return "owner " + string(owner.UID)
@@ -181,7 +187,7 @@ func origin(pod *corev1.Pod) string {
 	return "pod " + pod.Namespace + "/" + pod.Name
 }
 
-// leaves records that a pod is gone.
+// leaves records that a pod no longer exists.
 func (c *course) leaves(key types.NamespacedName, s *slot, now time.Time) {
 	delete(c.byName, key)
 	delete(c.byUID, s.uid)
@@ -195,16 +201,17 @@ func (c *course) leaves(key types.NamespacedName, s *slot, now time.Time) {
 	}
 }
 
-// lifespan returns the arrival and the running time of a slot's work. Unknown values are 0.
+// lifespan returns the arrival and the running time of the slot's pods. Unknown values are 0.
 func (s *slot) lifespan(begins, ends time.Time) lifespan {
 	out := lifespan{arrives: s.came.Sub(begins), runs: s.ran}
 	if !s.placed.IsZero() {
-		// The pod still runs at the end of the log. Assume that it runs for the same time again.
+		// The pod still runs at the end of the log. Assume that it has run for half of its running
+		// time.
 		out.runs += 2 * ends.Sub(s.placed)
 		out.open = true
 	}
 	if s.first.Spec.NodeName != "" {
-		// The time before the log began has already passed.
+		// Subtract the time that the pod ran before the log began.
 		if at := s.first.Status.StartTime; at != nil {
 			out.runs = max(out.runs-begins.Sub(at.Time), leastRuns)
 		}
@@ -212,7 +219,7 @@ func (s *slot) lifespan(begins, ends time.Time) lifespan {
 	return out
 }
 
-// told returns the common lifespan of some pods, if the log has any of them.
+// told returns the arrival and running time of a workload, from the log: the maximum of its pods.
 func (m *maker) told(pods []*corev1.Pod) lifespan {
 	var out lifespan
 	for _, pod := range pods {
@@ -222,9 +229,9 @@ func (m *maker) told(pods []*corev1.Pod) lifespan {
 	return out
 }
 
-// lifespan is the arrival of work and its running time; 0 if unknown. The arrival is counted from
-// the start. The running time of work that runs at the start is counted from the start too. open is
-// true for work that still runs at the end of a log.
+// lifespan is the arrival of work, since the start of the simulation, and its running time. For
+// work that runs at the start, it is the remaining running time. 0 means unknown. open is true if
+// the work still runs at the end of the log.
 type lifespan struct {
 	arrives, runs time.Duration
 	open          bool

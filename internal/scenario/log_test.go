@@ -23,14 +23,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scenario"
 )
 
-// diary is a decision log that a test writes, hour by hour.
+// diary is a decision log that a test writes.
 type diary struct {
 	*testing.T
 	text   bytes.Buffer
 	number uint64
 }
 
-// line writes a line with a time in hours after noon.
+// line writes a line of inputs. Its time is a number of hours after noon. whole is the whole
+// cluster, or nil for a line with changes. gone names the deleted pods.
 func (d *diary) line(hours int, whole *inventory.Inventory, gone []string, pods ...*corev1.Pod) {
 	d.Helper()
 	in := decisionlog.Inputs{
@@ -62,7 +63,7 @@ func (d *diary) line(hours int, whole *inventory.Inventory, gone []string, pods 
 	}
 }
 
-// evicts writes a decision that evicts a pod.
+// evicts writes a decision that evicts the pod with the UID.
 func (d *diary) evicts(uid string) {
 	d.Helper()
 	err := decisionlog.Encode(&d.text, &decisionlog.Record{
@@ -74,7 +75,7 @@ func (d *diary) evicts(uid string) {
 	}
 }
 
-// work describes the work of the input that FromLog creates from the diary.
+// work returns a description of the work in the input that FromLog creates from the diary.
 func (d *diary) work() string {
 	d.Helper()
 	var log replay.Log
@@ -107,7 +108,8 @@ func came(hours int) func(*corev1.Pod) {
 
 func uid(uid types.UID) func(*corev1.Pod) { return func(p *corev1.Pod) { p.UID = uid } }
 
-// TestFromLog checks that work arrives at its time in the log and runs as long as it ran there.
+// TestFromLog checks that work arrives in the simulation at its time in the log, and that it runs
+// as long as in the log.
 func TestFromLog(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -10,12 +10,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
-// ahead is the time that the clock of a pod may be ahead of the scheduler's, as in decisions.
+// ahead is the maximum time that a pod's clock may be ahead of the scheduler's clock. Decisions use
+// the same limit.
 const ahead = time.Minute
 
-// takeProgress sets the work that evictions lose, from the annotations of some pods and of their
-// gang. Members of a gang share the latest checkpoint. The simulation has one interval and one
-// restart cost for all of them: the values that lose the most.
+// takeProgress sets the data for computing the work that evictions lose, from annotations of the
+// pods and of their gang (of). All members of a gang have the latest checkpoint among them. The
+// simulation has one checkpoint interval and one restart cost for a gang. takeProgress uses the
+// values of the members that lose the most.
 func (m *maker) takeProgress(work *simulation.Work, pods []*corev1.Pod, of gang.Progress) {
 	var saved time.Time
 	savesItself := true

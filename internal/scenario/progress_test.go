@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
-// annotated sets an annotation of a pod.
+// annotated returns a function that sets an annotation of a pod.
 func annotated(key, value string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		if p.Annotations == nil {
@@ -20,8 +20,8 @@ func annotated(key, value string) func(*corev1.Pod) {
 	}
 }
 
-// TestProgress checks that work has the checkpoints, the interval and the restart cost of its
-// annotations. All running pods began an hour before the snapshot.
+// TestProgress checks the checkpoint, the checkpoint interval and the restart cost of work, which
+// come from annotations. All running pods started an hour before the snapshot.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	at := func(ago time.Duration) func(*corev1.Pod) {

@@ -9,16 +9,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
-// perGPU is the number of parts of a GPU in the trace openb.
+// perGPU is the number of units per GPU in the trace openb.
 const perGPU = 1000
 
-// AddTrace adds the work of the trace openb to a cluster. The work is in the cluster's queues and
-// is shaped for its nodes.
+// AddTrace adds the work of the trace openb to the input of a simulation. The work is distributed
+// among the input's queues, and shape is applied with the input's nodes.
 func AddTrace(in *simulation.Input, trace *openb.Trace, shape openb.Shape) {
 	inParts(in)
 	names := openb.Resources()
 	if in.GPU >= 0 {
-		// Use the cluster's name for GPUs.
+		// Use the input's name for GPUs.
 		names[2] = in.Resources[in.GPU]
 	}
 	trace.Nodes = nil
@@ -39,14 +39,14 @@ func AddTrace(in *simulation.Input, trace *openb.Trace, shape openb.Shape) {
 	in.Work = append(in.Work, work...)
 }
 
-// TraceQueues converts queues for a simulation of the trace openb alone.
+// TraceQueues converts the queues for a simulation that has only the work of the trace openb.
 func TraceQueues(queues []fairshare.Queue) []fairshare.Queue {
 	in := &simulation.Input{Resources: openb.Resources(), GPU: slices.Index(openb.Resources(), "nvidia.com/gpu"), PerGPU: 1, Queues: queues}
 	inParts(in)
 	return in.Queues
 }
 
-// inParts converts an input to count GPUs in parts, as the trace does.
+// inParts converts the amounts of GPUs in an input to thousandths, as the trace has them.
 func inParts(in *simulation.Input) {
 	if in.GPU < 0 || in.PerGPU != 1 {
 		return
@@ -72,7 +72,8 @@ func inParts(in *simulation.Input) {
 	}
 }
 
-// translated converts amounts to other resources. Resources that are not in to are left out.
+// translated converts amounts from one list of resources (from) to another (to). Resources that are
+// not in to are dropped.
 func translated(amounts core.Amounts, from, to []string) core.Amounts {
 	out := make(core.Amounts, len(to))
 	for r, name := range to {
