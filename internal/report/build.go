@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// name identifies a workload across decisions. The UID is not part of it, so a workload that is
-// created again under its name is the same one.
+// name identifies a workload across decisions. It has no UID, so a workload that is deleted and
+// created again with its name counts as one workload.
 type name struct {
 	group          bool
 	namespace, pod string
@@ -21,17 +21,18 @@ type builder struct {
 	report    Report
 	workloads map[name]int
 	queues    map[string]int
-	// ends has the ends of waits, each under the decision before it. tells has the processes that
-	// record such ends.
-	ends  map[decided]decisionlog.WaitEnd
+	// ends maps a decision to the end of the wait that followed it.
+	ends map[decided]decisionlog.WaitEnd
+	// tells is the set of processes that record ends of waits.
 	tells map[string]bool
-	// now are the workloads that wait now; nil if the cluster's state is not known.
+	// now lists the workloads that wait at present. It is nil if that is not known.
 	now []Waiter
-	// stops are all evictions of workloads, in the order of decisions.
+	// stops lists all evictions of workloads, in the order of the decisions.
 	stops []stopped
 }
 
-// stopped is one eviction of one workload.
+// stopped is one eviction of one workload. decision, victim and preemptor are indexes in the
+// report.
 type stopped struct {
 	decision, victim, preemptor int
 	at                          time.Time
@@ -54,14 +55,14 @@ func newBuilder(in Input) *builder {
 	return b
 }
 
-// decided identifies a decision by its process and its number in that process.
+// decided identifies a decision by its process and its sequence number.
 type decided struct {
 	process  string
 	sequence uint64
 }
 
-// plant builds the tree of queues: parents first, siblings sorted by name. A queue that a decision,
-// a waiting workload or a sample names but the cluster lacks becomes a root.
+// plant builds the tree of queues, with parents first and siblings sorted by name. A queue that the
+// cluster does not have becomes a root if a decision, a waiting workload or a sample names it.
 func (b *builder) plant(in Input) {
 	all := slices.Clone(in.Queues)
 	names := make(map[string]bool, len(all))
@@ -114,8 +115,8 @@ func (b *builder) plant(in Input) {
 	}
 }
 
-// workload returns the index of a workload in the list. The workload's priority and queue come from
-// the last decision that has them.
+// workload returns the index of a workload in the report and adds the workload if necessary. Its
+// priority and queue come from the last decision that has them.
 func (b *builder) workload(p *Party) int {
 	key := name{p.Group, p.Namespace, p.Name}
 	at, ok := b.workloads[key]
@@ -134,7 +135,7 @@ func (b *builder) workload(p *Party) int {
 	return at
 }
 
-// add adds one decision.
+// add adds the decision with the index i.
 func (b *builder) add(i int) {
 	e := &b.entries[i]
 	at := b.workload(&e.Preemptor)
@@ -162,8 +163,8 @@ func (b *builder) add(i int) {
 	}
 }
 
-// victim returns the row of a victim: Stops[j] of the entry i. If the decision was carried out,
-// victim also adds the victim to the totals.
+// victim returns the row for the victim Stops[j] of the entry i. If its eviction happened, the
+// victim also counts in the totals.
 func (b *builder) victim(i, j, preemptor int) VictimRow {
 	e, s := &b.entries[i], &b.entries[i].Stops[j]
 	v := VictimRow{Workload: b.workload(&s.Party), Priority: s.Priority, Rule: s.Rule, Since: millis(s.Since), Pods: []PlacementRow{}, LostDeviceHours: s.LostDeviceHours}

@@ -12,8 +12,8 @@ import (
 
 const web = "../../web"
 
-// TestPageIsBuiltFromItsSources compares the files with the hashes that make web stored beside its
-// output. So a change to web/ that is not built is found without npm.
+// TestPageIsBuiltFromItsSources compares the files with the hashes that make web has stored. So a
+// change in web/ that was not built is detected without npm.
 func TestPageIsBuiltFromItsSources(t *testing.T) {
 	t.Parallel()
 	for list, root := range map[string]string{"sources.sha256": web, "output.sha256": "page"} {
@@ -54,8 +54,8 @@ func TestPageIsBuiltFromItsSources(t *testing.T) {
 	}
 }
 
-// TestRulesAreSaidInTheSameWords checks that the page explains each rule as docs/troubleshooting.md
-// does.
+// TestRulesAreSaidInTheSameWords checks that the page explains each rule with the words of
+// docs/troubleshooting.md.
 func TestRulesAreSaidInTheSameWords(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "troubleshooting.md"))

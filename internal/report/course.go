@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// course follows each workload through the decisions: when it waited, when it had room, and which
-// workloads wait at the end.
+// course determines when each workload waited and when it had room, and which workloads wait at the
+// end. It processes the decisions and the ends of waits in the order of time.
 func (b *builder) course() {
 	n := len(b.report.Workloads)
 	c := &course{builder: b, at: make([]Span, n), last: make([]int, n), since: make([]int64, n)}
@@ -37,7 +37,7 @@ func (b *builder) course() {
 	}
 }
 
-// waitsNow adds a workload that waits according to the cluster's state.
+// waitsNow adds a workload that waits at present according to the cluster.
 func (b *builder) waitsNow(w *Waiter) {
 	b.report.Totals.Waiting++
 	if w.Reserved {
@@ -48,14 +48,14 @@ func (b *builder) waitsNow(w *Waiter) {
 	})
 }
 
-// step is one event in the history of workloads: a decision, or the end of a wait.
+// step is an event: a decision, or the end of the wait that followed the decision (ends is true).
 type step struct {
 	at       int64
 	decision int
 	ends     bool
 }
 
-// inTurn lists the decisions and the ends of waits, sorted by time.
+// inTurn returns the decisions and the ends of waits, sorted by time.
 func (b *builder) inTurn() []step {
 	out := make([]step, 0, len(b.entries)+len(b.ends))
 	for i := range b.report.Decisions {
@@ -69,8 +69,8 @@ func (b *builder) inTurn() []step {
 	return out
 }
 
-// course is the state of each workload: its current span, the last decision about it, and the time
-// since when it waits.
+// course is the state of each workload, by its index. at has the current span, last the index of
+// the last decision about the workload, and since the time when its wait began.
 type course struct {
 	*builder
 	at    []Span
@@ -78,13 +78,15 @@ type course struct {
 	since []int64
 }
 
-// waits reports whether a workload waits in a span, with or without a reservation.
+// waits reports whether the workload waits during the span, with or without a reservation.
 func (s *Span) waits() bool { return s.Kind == SpanWaits || s.Kind == SpanReserved }
 
-// begin starts a span of a workload at a time, and ends its current span. With an empty kind it
-// only ends the current span. A workload that keeps waiting in the same way stays in its span. A
-// span starts no earlier than the one before it: a victim may have started before it waited, and
-// clocks may differ.
+// begin ends the current span of the workload w and starts a new span at the time at. If kind is
+// empty, it starts no new span. If the workload waits already and kind is the kind of its current
+// span, the span continues.
+//
+// A span does not start before the previous one: a victim may have started before it waited, and
+// clocks differ.
 func (c *course) begin(w int, kind string, at int64) {
 	if c.at[w].Kind == kind && kind != SpanRuns {
 		return
@@ -101,7 +103,8 @@ func (c *course) begin(w int, kind string, at int64) {
 	}
 }
 
-// ended ends the wait of a workload at a time, unless there is a later decision about the workload.
+// ended ends the wait of the preemptor of decision i, unless there is a later decision about that
+// workload.
 func (c *course) ended(i int, at int64) {
 	row := &c.report.Decisions[i]
 	w := row.Preemptor
@@ -115,13 +118,14 @@ func (c *course) ended(i int, at int64) {
 	c.begin(w, "", at)
 }
 
-// decided applies a decision to its preemptor and its victims.
+// decided applies the decision i to the spans of its preemptor and its victims.
 func (c *course) decided(i int) {
 	e, row := &c.entries[i], &c.report.Decisions[i]
 	c.last[row.Preemptor] = i
 	switch happened := e.Happened(); {
 	case happened && !c.tells[e.Process]:
-		// The log of this process does not tell whether the preemptor has used the room yet.
+		// This process does not record the ends of waits. Assume that the preemptor runs from now
+		// on.
 		c.begin(row.Preemptor, SpanRuns, row.At)
 	case happened, e.Outcome == core.Waits, e.Outcome == core.Fits:
 		c.begin(row.Preemptor, SpanReserved, row.At)
@@ -132,7 +136,8 @@ func (c *course) decided(i int) {
 		return
 	}
 	for _, v := range row.Victims {
-		// If a workload lost only single members, the others may still run, so a new span starts.
+		// The victim may have lost only some members before, and others may still run. So a new
+		// span starts.
 		if c.at[v.Workload].Kind != SpanRuns && v.Since > 0 {
 			c.begin(v.Workload, SpanRuns, min(v.Since, row.At))
 		}
@@ -140,20 +145,21 @@ func (c *course) decided(i int) {
 	}
 }
 
-// WaitingRow is a workload that waits at the end.
+// WaitingRow is a workload that waits at the end of the report.
 type WaitingRow struct {
 	Workload int   `json:"w"`
 	Since    int64 `json:"since"`
 	// Reserved is true if the workload waits for room that is reserved for it.
 	Reserved bool `json:"reserved,omitempty"`
-	// Cause describes the reason for the wait in a sentence, and Reason in one word. Decision is
-	// the last decision about the workload, or -1.
-	Cause    string `json:"cause"`
-	Reason   string `json:"reason"`
-	Decision int    `json:"decision"`
+	// Cause is the reason for the wait as a sentence.
+	Cause string `json:"cause"`
+	// Reason is the reason for the wait as one word.
+	Reason string `json:"reason"`
+	// Decision is the index of the last decision about the workload, or -1.
+	Decision int `json:"decision"`
 }
 
-// waits adds a workload whose last decision in the log left it waiting.
+// waits adds a workload that waits after the last decision about it.
 func (b *builder) waits(w, decision int, reserved bool, since int64) {
 	b.report.Totals.Waiting++
 	row := WaitingRow{Workload: w, Since: since, Reserved: reserved, Decision: decision}

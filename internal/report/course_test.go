@@ -16,32 +16,33 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
-// outcome returns an entry with another outcome.
+// outcome returns the entry e with another outcome.
 func outcome(e report.Entry, o core.Outcome) report.Entry {
 	e.Outcome = o
 	return e
 }
 
-// end returns the end of a wait. The decision is identified by its minute after noon, and the wait
-// ends at the given minute after noon.
+// end returns the end of a wait. of is the minute of the decision, and minute is the minute of the
+// end, both after noon.
 func end(of, minute int, how decisionlog.End) decisionlog.WaitEnd {
 	return decisionlog.WaitEnd{Process: "p", Sequence: uint64(of), Time: noon.Add(time.Duration(minute) * time.Minute), End: how}
 }
 
-// since returns a victim that started at a minute after noon.
+// since returns the victim s with its start at a minute after noon.
 func since(s report.Stop, minute int) report.Stop {
 	s.Since = noon.Add(time.Duration(minute) * time.Minute)
 	return s
 }
 
-// TestWaiting checks that a workload waits at the end if no end was recorded since the last
-// decision about it.
+// TestWaiting checks that a workload waits at the end if its last decision has no recorded end of
+// the wait.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		entries []report.Entry
 		ends    []decisionlog.WaitEnd
-		// want are the workloads that wait. wantSpans are the spans of the workload a.
+		// want lists the workloads that must wait at the end. wantSpans lists the spans of the
+		// workload a.
 		want, wantSpans []string
 	}{
 		"found no room": {entries: []report.Entry{at(1, "a")}, want: []string{"a since 1"}, wantSpans: []string{"waits 1-"}},
@@ -128,8 +129,8 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// TestNoNull checks that no list in the page's data is null, because the page iterates over lists.
-// Unknown priorities and hours of victims may be null.
+// TestNoNull checks that no list in the data of the page is null, because the page iterates over
+// lists. Only unknown priorities and hours may be null.
 func TestNoNull(t *testing.T) {
 	t.Parallel()
 	bare := at(2, "a", report.Stop{Party: report.Party{Namespace: "ns", Name: "b"}})
@@ -150,8 +151,8 @@ func TestNoNull(t *testing.T) {
 	}
 }
 
-// TestMatrices checks the losses by preemptor and victim, for queues at the time of the decision,
-// namespaces and priorities.
+// TestMatrices checks the losses for each pair of preemptor and victim, by queue, namespace and
+// priority. A workload counts for the queue that it had at the time of the decision.
 func TestMatrices(t *testing.T) {
 	t.Parallel()
 	r := report.Build(report.Input{Entries: []report.Entry{at(1, "a", stops("b", 2), stops("bb", 1)), at(2, "b", stops("a", 1)), at(3, "a", stops("b", 1))}})

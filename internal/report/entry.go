@@ -11,34 +11,38 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Party is a workload as of one decision: the preemptor or a victim.
+// Party is the preemptor or a victim of a decision, with its properties at the time of the
+// decision.
 type Party struct {
 	Namespace, Name, UID string
 	// Group is true for a PodGroup and false for a pod.
 	Group bool
-	// Priority is nil if it is not known.
+	// Priority is nil if it is unknown.
 	Priority *int32
-	// Queue is the workload's leaf queue; "" if it has none or the queue is not known.
+	// Queue is the workload's leaf queue. It is empty if the workload has none or its queue is
+	// unknown.
 	Queue string
 }
 
-// Stop is a victim, with the work that its eviction loses.
+// Stop is the eviction of one victim, with the work that is lost.
 type Stop struct {
 	Party
 	Rule string
 	Pods []core.VictimPod
-	// LostDeviceHours is the work that the victim itself loses, since its last checkpoint.
+	// LostDeviceHours is the work that the victim loses since its last checkpoint. The work of
+	// other pods of its gang is not included.
 	LostDeviceHours float64
-	// Since is the start of the victim; zero if it is not known.
+	// Since is the time when the victim started, or zero if that is unknown.
 	Since time.Time
 	// Measured is true if GPUHours and CPUHours are known.
 	Measured           bool
 	GPUHours, CPUHours float64
 }
 
-// Entry is one decision, with the data that a report needs.
+// Entry is one decision with the data for a report.
 type Entry struct {
-	// ID identifies the decision in links. It stays the same when more decisions are added.
+	// ID identifies the decision in links. It does not change when further decisions are added to
+	// the report.
 	ID        string
 	Time      time.Time
 	Process   string
@@ -46,15 +50,14 @@ type Entry struct {
 	Preemptor Party
 	Outcome   core.Outcome
 	State     decisionlog.State
-	// Ended is the time when the result of the decision was known; zero if there was nothing to
-	// carry out.
+	// Ended is the time of the decision's result. It is zero if the decision evicts nothing.
 	Ended time.Time
 	Stops []Stop
-	// Begun is the number of pods that are evicted although the decision was given up or failed.
+	// Begun is the number of pods that were evicted although the decision was given up or failed.
 	Begun int
-	// LostDeviceHours is the work that is lost in all. It is 0 if that is not known.
+	// LostDeviceHours is the work that the decision loses in total, or 0 if that is unknown.
 	LostDeviceHours float64
-	// Error is the reason why the decision was not carried out.
+	// Error is the reason why the evictions were given up or failed.
 	Error string
 	// Message summarizes the decision in one sentence. WaitsFor describes the pods or the limit
 	// that the preemptor waits for.
@@ -68,12 +71,12 @@ type Entry struct {
 	Reprieved         int
 	ReprievedUnits    []core.UnitRef
 	NodesOut          []core.ReasonCount
-	// Domains describes the topology domains that the decision compared, a line each.
+	// Domains describes the compared topology domains, one per line.
 	Domains []string
 	RetryAt int64
 }
 
-// FromRecord returns the entry of one record.
+// FromRecord converts a record of the decision log to an entry.
 func FromRecord(r *decisionlog.Record) Entry {
 	d := &r.Decision
 	e := Entry{
@@ -107,14 +110,14 @@ func FromRecord(r *decisionlog.Record) Entry {
 	return e
 }
 
-// hoursOf returns the GPU-hours and CPU-hours in a map from resource to amount times seconds. CPU
-// amounts are in milli.
+// hoursOf returns the GPU-hours and CPU-hours in spent. spent maps a resource to an amount
+// multiplied by seconds; CPU is in milli-CPUs.
 func hoursOf(spent map[string]float64) (gpu, cpu float64) {
 	names := make([]string, 0, len(spent))
 	for resource := range spent {
 		names = append(names, resource)
 	}
-	// A fixed order gives the same sum for the same record.
+	// Floating-point sums depend on the order, so a fixed order keeps reports equal.
 	slices.Sort(names)
 	for _, resource := range names {
 		switch {
@@ -127,13 +130,13 @@ func hoursOf(spent map[string]float64) (gpu, cpu float64) {
 	return gpu, cpu
 }
 
-// Happened reports whether the victims have been evicted, or are being evicted.
+// Happened reports whether the victims were evicted or are being evicted.
 func (e *Entry) Happened() bool {
 	return e.Outcome == core.Preempts && (e.State == decisionlog.CarriedOut || e.State == decisionlog.UnderWay)
 }
 
-// inOrder sorts entries by time. Of several entries with one ID it keeps the one with the latest
-// Ended, which knows most about the result.
+// inOrder returns the entries sorted by time. If several entries have one ID, it keeps the entry
+// with the latest Ended, which has the most complete result.
 func inOrder(entries []Entry) []Entry {
 	out := slices.Clone(entries)
 	slices.SortStableFunc(out, func(a, b Entry) int {

@@ -7,18 +7,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// Turns are two workloads that preempt each other.
+// Turns is a pair of workloads that preempted each other.
 type Turns struct {
-	// A is the workload that preempted first.
+	// A is the index of the workload that preempted first, and B is the index of the other
+	// workload.
 	A int `json:"a"`
 	B int `json:"b"`
-	// Turns is the number of times that the direction of the preemption changed.
+	// Turns is the number of changes of direction: how often one workload preempted the other after
+	// it had been preempted itself.
 	Turns     int   `json:"turns"`
 	Decisions []int `json:"decisions"`
 	Loss
 }
 
-// turns finds the pairs of workloads that preempted each other, the most turns first.
+// turns finds the pairs of workloads that preempted each other. The pair with the most turns is
+// first.
 func (b *builder) turns() []Turns {
 	type pair struct{ low, high int }
 	of, lastTaker := make(map[pair]*Turns), make(map[pair]int)
@@ -53,13 +56,14 @@ func (b *builder) turns() []Turns {
 // Again is a workload that was evicted more than once.
 type Again struct {
 	Workload int `json:"w"`
-	// Shortest is the shortest time between two evictions, in milliseconds.
+	// Shortest is the shortest time between two consecutive evictions, in milliseconds.
 	Shortest  int64 `json:"shortest"`
 	Decisions []int `json:"decisions"`
 	Loss
 }
 
-// again finds the workloads that were evicted more than once, the most often evicted first.
+// again finds the workloads that were evicted more than once. The workload with the most evictions
+// is first.
 func (b *builder) again() []Again {
 	of := make([]*Again, len(b.report.Workloads))
 	for _, s := range b.stops {
@@ -87,28 +91,28 @@ func (b *builder) again() []Again {
 	return out
 }
 
-// Reasons why freed room was not used.
+// These are the reasons why freed room was not used.
 const (
-	// UnusedFailed is for a decision that failed after the eviction of pods had begun.
+	// UnusedFailed means that the decision failed after some pods had been evicted.
 	UnusedFailed = "failed"
-	// UnusedGivenUp is for a decision that was given up after the eviction of pods had begun.
+	// UnusedGivenUp means that the decision was given up after some pods had been evicted.
 	UnusedGivenUp = "givenUp"
-	// UnusedElsewhere is for a decision whose preemptor preempted again for the same pod.
+	// UnusedElsewhere means that a later decision preempted again for the same pod.
 	UnusedElsewhere = "again"
 )
 
-// Unused is room that was freed and that the preemptor did not use.
+// Unused is room that a decision freed and its preemptor did not use.
 type Unused struct {
 	Decision int    `json:"decision"`
 	Why      string `json:"why"`
 	// Pods is the number of pods that were evicted for the room.
 	Pods int `json:"pods"`
-	// Next is the decision that preempts again for the same pod, or -1.
+	// Next is the index of the decision that preempted again for the same pod, or -1.
 	Next int `json:"next"`
 }
 
-// unused finds the room that was freed but not used. If two preempting decisions place the same
-// pod, the pod cannot have used the room of the first one.
+// unused finds the room that was freed but not used. If two decisions preempt for one pod, the pod
+// cannot have used the room of the first decision.
 func (b *builder) unused() []Unused {
 	out := []Unused{}
 	placed := make(map[string]int)

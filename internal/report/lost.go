@@ -7,15 +7,17 @@ import (
 	"strconv"
 )
 
-// Loss sums up work that was evicted.
+// Loss is a sum over evictions.
 type Loss struct {
-	// Stops counts evictions of workloads, and Pods the pods of these workloads.
+	// Stops is the number of evictions of workloads. Pods is the number of evicted pods.
 	Stops int `json:"stops"`
 	Pods  int `json:"pods"`
-	// GPUHours and CPUHours are the hours that the pods had been given since they started.
+	// GPUHours and CPUHours are the resources that the evicted pods had used since their start, in
+	// hours of one GPU or CPU.
 	GPUHours float64 `json:"gpuHours"`
 	CPUHours float64 `json:"cpuHours"`
-	// Unmeasured counts the stops with unknown hours.
+	// Unmeasured is the number of evictions whose hours are unknown. They are not in the sums of
+	// hours.
 	Unmeasured int `json:"unmeasured,omitempty"`
 }
 
@@ -30,7 +32,7 @@ func (l *Loss) add(s *Stop) {
 	}
 }
 
-// Lost is the lost work by the victim's queue and priority, and by preemptor.
+// Lost has the lost work by queue and priority of the victim, and by preemptor.
 type Lost struct {
 	ByQueue     []LossRow `json:"byQueue"`
 	ByPriority  []LossRow `json:"byPriority"`
@@ -40,12 +42,12 @@ type Lost struct {
 // LossRow is the lost work of one queue, one priority, or one preemptor.
 type LossRow struct {
 	Name string `json:"name"`
-	// Workload is the preemptor; -1 in the other lists.
+	// Workload is the index of the preemptor. It is -1 in lists by queue or priority.
 	Workload int `json:"w"`
 	Loss
 }
 
-// lost sums up the lost work, the largest loss first.
+// lost sums up the lost work. The largest loss is first in each list.
 func (b *builder) lost() Lost {
 	queues, priorities, preemptors := make(map[string]*LossRow), make(map[string]*LossRow), make(map[string]*LossRow)
 	count := func(rows map[string]*LossRow, key string, workload int, s *Stop) {
@@ -55,7 +57,7 @@ func (b *builder) lost() Lost {
 		rows[key].add(s)
 	}
 	for _, s := range b.stops {
-		// An unknown queue or priority has the empty name.
+		// The name is empty if the queue or priority is unknown.
 		priority := ""
 		if s.stop.Priority != nil {
 			priority = strconv.Itoa(int(*s.stop.Priority))
@@ -83,8 +85,8 @@ func byLoss(rows map[string]*LossRow) []LossRow {
 	return out
 }
 
-// sumQueues adds each stop to the queue of its preemptor, to the queue of its victim, and to all
-// ancestors of these queues.
+// sumQueues adds each eviction to the queue of the preemptor, the queue of the victim, and all
+// ancestors of the two queues.
 func (b *builder) sumQueues() {
 	rows := b.report.Queues
 	for _, s := range b.stops {
@@ -98,5 +100,5 @@ func (b *builder) sumQueues() {
 	}
 }
 
-// queueOf returns the queue of a workload, or -1.
+// queueOf returns the index of a workload's queue, or -1.
 func (b *builder) queueOf(w int) int { return b.report.Workloads[w].Queue }

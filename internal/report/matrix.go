@@ -6,27 +6,26 @@ import (
 	"strconv"
 )
 
-// Matrix holds the losses for each pair of preemptor and victim, grouped by one property of
-// workloads.
+// Matrix has the losses for each pair of preemptor and victim, grouped by a property of workloads.
 type Matrix struct {
 	// By is the property: queue, namespace or priority.
 	By string `json:"by"`
-	// Names are the values of the property, in the order of rows and columns; "" stands for no
-	// queue or an unknown priority.
+	// Names has the values of the property, in the order of rows and columns. The empty name means
+	// that the workload has no queue, or that its priority is unknown.
 	Names []string `json:"names"`
-	// Cells are the pairs with losses.
+	// Cells has the pairs with losses.
 	Cells []Cell `json:"cells"`
 }
 
-// Cell is the work that preemptors with one value of the property took from victims with another.
-// Taker and Loser are indexes in Names.
+// Cell is the loss that preemptors with one value of the property caused to victims with another
+// value. Taker and Loser are the indexes of these values in Names.
 type Cell struct {
 	Taker int `json:"taker"`
 	Loser int `json:"loser"`
 	Loss
 }
 
-// matrices sums up the stops by preemptor and victim.
+// matrices returns the losses for each pair of preemptor and victim.
 func (b *builder) matrices() []Matrix {
 	byName := cmp.Compare[string]
 	byNumber := func(x, y string) int {

@@ -16,18 +16,18 @@ import (
 //go:embed page
 var built embed.FS
 
-// Mode is the source of the page's decisions.
+// Mode determines where the page gets its data.
 type Mode string
 
 const (
-	// Still is for a page that contains all its data.
+	// Still means that the page contains all its data.
 	Still Mode = "still"
-	// Live is for a page that requests more data from its server.
+	// Live means that the page requests newer data from its server.
 	Live Mode = "live"
 )
 
-// Write writes the page with a report in it. The page's content security policy forbids it to load
-// anything. Only a live page may connect to its server.
+// Write writes the page with a report. The content security policy of the page forbids requests.
+// Only a Live page may connect to its server.
 func Write(to io.Writer, r *Report, mode Mode) error {
 	files := make(map[string]string, 3)
 	for _, file := range []string{"index.html", "app.js", "style.css"} {
@@ -67,9 +67,9 @@ func Write(to io.Writer, r *Report, mode Mode) error {
 	return nil
 }
 
-// Encode returns a report as JSON for the page. The encoder escapes <, > and &, so the data cannot
-// end its element. Names and messages show control characters as escapes: they could reverse the
-// order of the text around them.
+// Encode returns a report as JSON for the page. It escapes <, > and &, so that the data cannot end
+// its HTML element. It also escapes control characters in names and messages, because they could
+// change the order of the displayed text.
 func Encode(r *Report) ([]byte, error) {
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -78,7 +78,7 @@ func Encode(r *Report) ([]byte, error) {
 	return escape.JSON(data), nil
 }
 
-// hashed returns a content security policy source that permits only this text.
+// hashed returns a source for the content security policy that permits only the given text.
 func hashed(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

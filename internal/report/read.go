@@ -11,25 +11,25 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// Source is the origin of decisions, with the number of lines that were read.
+// Source is a file or another origin of decisions, with statistics.
 type Source struct {
 	Name string `json:"name"`
-	// Decisions counts the lines with decisions. Broken counts the lines that are cut off or are
-	// not JSON of a known schema.
+	// Decisions is the number of lines with a decision. Broken is the number of invalid lines: they
+	// are cut off, or not JSON of a known schema.
 	Decisions int `json:"decisions"`
 	Broken    int `json:"broken"`
 }
 
-// EmptyError is the error of a file without decisions.
+// EmptyError is the error for a file without decisions.
 type EmptyError struct {
-	// First is the problem with the first line that is not a line of a decision log; nil if there
+	// First is the error of the first line that is not a line of a decision log. It is nil if there
 	// is no such line.
 	First error
-	// Beside counts the lines with inputs of decisions or the end of a wait.
+	// Beside is the number of lines with inputs or ends of waits.
 	Beside int
 }
 
-// Error describes the expected file.
+// Error says that there are no decisions and names the file that is needed.
 func (e *EmptyError) Error() string {
 	const remedy = "; a file of the scheduler's --decision-log is needed"
 	switch {
@@ -45,16 +45,16 @@ func (e *EmptyError) Error() string {
 // Unwrap returns First.
 func (e *EmptyError) Unwrap() error { return e.First }
 
-// Beside has callbacks for the lines of a decision log that are not decisions. A nil callback skips
-// its lines.
+// Beside has callbacks for lines of a decision log that are not decisions. If a callback is nil,
+// its lines are skipped.
 type Beside struct {
-	// Inputs receives the inputs of decisions, and WaitEnd the ends of waits.
-	Inputs  func(*decisionlog.Inputs)
+	// Inputs is called for each line with inputs of decisions.
+	Inputs func(*decisionlog.Inputs)
+	// WaitEnd is called for each line with the end of a wait.
 	WaitEnd func(*decisionlog.WaitEnd)
 }
 
-// Read reads the decisions of a decision log as entries. It skips lines and returns errors as
-// ReadRecords does.
+// Read reads the decisions of a decision log and converts them to entries. See [ReadRecords].
 func Read(name string, from io.Reader, beside Beside) ([]Entry, Source, error) {
 	records, source, err := ReadRecords(name, from, beside)
 	entries := make([]Entry, 0, len(records))
@@ -64,8 +64,8 @@ func Read(name string, from io.Reader, beside Beside) ([]Entry, Source, error) {
 	return entries, source, err
 }
 
-// ReadRecords reads the decisions of a decision log. It skips and counts broken lines. It returns
-// an [*EmptyError] if there is no decision.
+// ReadRecords reads the decisions of a decision log. It skips invalid lines and counts them. It
+// returns an [*EmptyError] if there is no decision.
 func ReadRecords(name string, from io.Reader, beside Beside) ([]decisionlog.Record, Source, error) {
 	source := Source{Name: name}
 	var records []decisionlog.Record
@@ -102,7 +102,7 @@ func ReadRecords(name string, from io.Reader, beside Beside) ([]decisionlog.Reco
 	return records, source, nil
 }
 
-// seeEnd passes a line with the end of a wait to the callback, if there is one.
+// seeEnd calls seen with the WaitEnd of a line, unless seen is nil.
 func (s *Source) seeEnd(line []byte, seen func(*decisionlog.WaitEnd)) {
 	if seen == nil {
 		return
@@ -114,7 +114,7 @@ func (s *Source) seeEnd(line []byte, seen func(*decisionlog.WaitEnd)) {
 	}
 }
 
-// see passes a line with the inputs of decisions to the callback, if there is one.
+// see calls inputs with the inputs of a line, unless inputs is nil.
 func (s *Source) see(line []byte, inputs func(*decisionlog.Inputs)) {
 	if inputs == nil {
 		return

@@ -11,47 +11,49 @@ import (
 // Schema is the version of a Report's JSON.
 const Schema = "reprieve.dev/report/v1"
 
-// Input is the data that a report is built from.
+// Input is the data for building a report.
 type Input struct {
 	Entries []Entry
-	// Ends are the ends of waits, in any order. Duplicates are permitted.
+	// Ends has the ends of waits, in any order. It may contain duplicates.
 	Ends    []decisionlog.WaitEnd
 	Sources []Source
-	// Queues are the queues of the cluster, if they are known. The report adds other queues that
+	// Queues has the queues of the cluster, if they are known. The report adds other queues that
 	// decisions name.
 	Queues []Queue
-	// Usage is the usage of queues over time. NoUsage is the reason why the usage is not known;
-	// empty if it is.
-	Usage   []Sample
+	// Usage is the usage of queues over time.
+	Usage []Sample
+	// NoUsage is the reason why the usage is unknown. It is empty if the usage is known.
 	NoUsage string
-	// Note describes the data that the entries lack; empty if they are complete records.
+	// Note describes the data that the entries lack. It is empty if the entries come from complete
+	// records.
 	Note string
-	// Waiting are the workloads that wait now, in the order of their turns. If it is nil, the
-	// report derives them from the entries.
+	// Waiting has the workloads that wait at present, in the order of their turns. If it is nil,
+	// the report determines them from the entries.
 	Waiting []Waiter
-	// Map shows which workloads have GPUs; nil if that is not known.
+	// Map shows the workloads that use GPUs. It is nil if they are unknown.
 	Map *Map
 }
 
-// Waiter is a workload that waits now.
+// Waiter is a workload that waits at present.
 type Waiter struct {
 	Party
 	Since time.Time
-	// Reserved is true if room is reserved for the workload. Reason is the reason for the wait in
-	// one word, and Cause in a sentence.
-	Reserved      bool
+	// Reserved is true if room is reserved for the workload.
+	Reserved bool
+	// Reason is the reason for the wait as one word, and Cause is the reason as a sentence.
 	Reason, Cause string
 }
 
 // Queue is one queue of the cluster.
 type Queue struct {
 	Name, Parent string
-	// Quota is the queue's quota by resource, as formatted quantities.
+	// Quota maps a resource to the queue's quota, as a formatted quantity such as "512Gi".
 	Quota map[string]string
 }
 
-// Report is the data that the page draws. Workloads, queues and decisions are referred to by their
-// indexes in the lists; -1 means none. Times are in milliseconds since 1970.
+// Report is the data that the page displays. Other lists refer to workloads, queues and decisions
+// by their indexes in Workloads, Queues and Decisions; -1 means none. Times are in milliseconds
+// since 1970.
 type Report struct {
 	Schema  string     `json:"schema"`
 	Sources []Source   `json:"sources"`
@@ -60,76 +62,79 @@ type Report struct {
 	To      int64      `json:"to"`
 	Totals  Totals     `json:"totals"`
 	Queues  []QueueRow `json:"queues"`
-	// Usage is the usage of queues over time, by resource. NoUsage is the reason why it is not
-	// known.
+	// Usage is the usage of queues over time, one entry for each resource. NoUsage is the reason
+	// why it is unknown.
 	Usage     []Usage       `json:"usage"`
 	NoUsage   string        `json:"noUsage,omitempty"`
 	Workloads []WorkloadRow `json:"workloads"`
 	Decisions []DecisionRow `json:"decisions"`
-	// Waiting are the workloads that wait at the end. They are in the order of Input.Waiting, or
-	// sorted by waiting time, the longest first.
+	// Waiting has the workloads that wait at the end. They are in the order of Input.Waiting, or
+	// sorted by waiting time with the longest first.
 	Waiting []WaitingRow `json:"waiting"`
-	// Map shows which workloads have GPUs; nil if that is not known.
+	// Map shows the workloads that use GPUs. It is nil if they are unknown.
 	Map  *Map `json:"map,omitempty"`
 	Lost Lost `json:"lost"`
-	// Matrices hold the losses by preemptor and victim, for queues, namespaces and priorities.
+	// Matrices has the losses by preemptor and victim: one matrix for queues, one for namespaces
+	// and one for priorities.
 	Matrices []Matrix `json:"matrices"`
 	Turns    []Turns  `json:"turns"`
 	Again    []Again  `json:"again"`
 	Unused   []Unused `json:"unused"`
 }
 
-// Totals are the sums of the whole report.
+// Totals has the sums over the whole report.
 type Totals struct {
 	Decisions   int `json:"decisions"`
 	Preemptions int `json:"preemptions"`
-	// Waiting counts the workloads that wait at the end. Reserved counts the waiting workloads with
-	// reserved room.
+	// Waiting is the number of workloads that wait at the end. Reserved is the number of these
+	// workloads that have reserved room.
 	Waiting  int `json:"waiting"`
 	Reserved int `json:"reserved"`
 	Loss
 }
 
-// QueueRow is one queue. The rows are in the order of the tree, parents first.
+// QueueRow is one queue. The rows are in the order of the queue tree, parents first.
 type QueueRow struct {
 	Name   string            `json:"name"`
 	Parent int               `json:"parent"`
 	Depth  int               `json:"depth"`
 	Quota  map[string]string `json:"quota,omitempty"`
-	// Took is the work that the queue's workloads evicted, and Lost the work that they lost. Both
-	// include the queues below it.
+	// Took is the work that the queue's workloads evicted. Lost is the work that they lost by
+	// evictions. Both sums include the queues below this queue.
 	Took Loss `json:"took"`
 	Lost Loss `json:"lost"`
 }
 
-// WorkloadRow is one workload. A workload that is created again under its name has the same row.
+// WorkloadRow is one workload. If a workload is deleted and created again with its name, it has one
+// row.
 type WorkloadRow struct {
 	Namespace string `json:"ns"`
 	Name      string `json:"name"`
 	Group     bool   `json:"group,omitempty"`
 	Queue     int    `json:"queue"`
 	Priority  *int32 `json:"priority"`
-	// Stopped counts the evictions of the workload, and Took the workloads that it evicted.
+	// Stopped is the number of evictions of this workload. Took is the number of evictions for this
+	// workload.
 	Stopped int    `json:"stopped,omitempty"`
 	Took    int    `json:"took,omitempty"`
 	Spans   []Span `json:"spans,omitempty"`
 }
 
-// Kinds of spans.
+// These are the kinds of spans.
 const (
-	// SpanWaits is for a workload that waits for room.
+	// SpanWaits means that the workload waits for room.
 	SpanWaits = "waits"
-	// SpanReserved is for a workload that waits until its reserved room is free.
+	// SpanReserved means that the workload waits until its reserved room is free.
 	SpanReserved = "reserved"
-	// SpanRuns is for a workload that has room.
+	// SpanRuns means that the workload has room.
 	SpanRuns = "runs"
 )
 
-// Span is a time while a workload waits or runs, as far as the decisions show.
+// Span is a period when a workload waits or runs, as far as the decisions show.
 type Span struct {
 	Kind string `json:"kind"`
 	From int64  `json:"from"`
-	// To is 0 if the decisions do not show when the span ended.
+	// To is the end of the span. It is 0 if the decisions do not show the end.
 	To int64 `json:"to,omitempty"`
 }
 
@@ -149,14 +154,14 @@ type DecisionRow struct {
 	Repeated  bool              `json:"repeated,omitempty"`
 	MinCount  int               `json:"minCount,omitempty"`
 	RetryAt   int64             `json:"retryAt,omitempty"`
-	// WaitEnd is the kind of end of the preemptor's wait after this decision, and WaitEndAt its
-	// time. Both are zero if the end was not recorded.
+	// WaitEnd says how the preemptor's wait ended after this decision. WaitEndAt is the time of
+	// that end. Both are zero if no end was recorded.
 	WaitEnd   decisionlog.End   `json:"waitEnd,omitempty"`
 	WaitEndAt int64             `json:"waitEndAt,omitempty"`
 	Asks      []decisionlog.Ask `json:"asks,omitempty"`
 	Victims   []VictimRow       `json:"victims,omitempty"`
-	// LostDeviceHours is the work that is lost in all, also of gangs that fall below minCount. It
-	// is 0 if that is not known.
+	// LostDeviceHours is the work that is lost in total, including the work of gangs that fall
+	// below minCount. It is 0 if it is unknown.
 	LostDeviceHours float64              `json:"lostDeviceHours,omitempty"`
 	Placements      []PlacementRow       `json:"placements,omitempty"`
 	Protected       []core.RuleCount     `json:"protected,omitempty"`
@@ -164,7 +169,7 @@ type DecisionRow struct {
 	Reprieved       int                  `json:"reprieved,omitempty"`
 	ReprievedUnits  []core.UnitRef       `json:"reprievedUnits,omitempty"`
 	NodesOut        []core.ReasonCount   `json:"nodesOut,omitempty"`
-	// Domains describes the topology domains that the decision compared, a line each.
+	// Domains describes the compared topology domains, one per line.
 	Domains []string `json:"domains,omitempty"`
 }
 
@@ -175,25 +180,26 @@ type VictimRow struct {
 	Rule     string         `json:"rule,omitempty"`
 	Since    int64          `json:"since,omitempty"`
 	Pods     []PlacementRow `json:"pods"`
-	// Hours are the hours that the pods had been given; nil if they are not known.
+	// Hours are the resources that the pods had used since their start. It is nil if that is
+	// unknown.
 	Hours *Hours `json:"hours"`
-	// LostDeviceHours is the work that the victim itself loses, since its last checkpoint.
+	// LostDeviceHours is the work that the victim loses since its last checkpoint.
 	LostDeviceHours float64 `json:"lostDeviceHours,omitempty"`
 }
 
-// PlacementRow is a pod with its node.
+// PlacementRow is a pod and its node.
 type PlacementRow struct {
 	Pod  string `json:"pod"`
 	Node string `json:"node,omitempty"`
 }
 
-// Hours are hours of GPUs and CPUs.
+// Hours are amounts in hours of one GPU and of one CPU.
 type Hours struct {
 	GPU float64 `json:"gpu"`
 	CPU float64 `json:"cpu"`
 }
 
-// Build builds a report.
+// Build builds a report from its input.
 func Build(in Input) *Report {
 	b := newBuilder(in)
 	for i := range b.entries {
@@ -216,7 +222,7 @@ func Build(in Input) *Report {
 	return r
 }
 
-// millis returns a time in milliseconds since 1970; 0 for the zero time.
+// millis returns a time in milliseconds since 1970. It returns 0 for the zero time.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -20,15 +20,15 @@ import (
 
 var noon = time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
 
-// party returns a workload. Its queue is the first letter of its name, and its priority is ten
-// times the name's length.
+// party returns a workload. Its queue is the first letter of its name, and its priority is 10 times
+// the length of its name.
 func party(name string) report.Party {
 	priority := int32(len(name) * 10)
 	return report.Party{Namespace: "ns", Name: name, UID: "uid-" + name, Group: true, Priority: &priority, Queue: name[:1]}
 }
 
-// stops returns a victim with two pods that loses some GPU-hours. A negative number means that the
-// hours are not known.
+// stops returns a victim with two pods that loses gpuHours. A negative number means that the hours
+// are unknown.
 func stops(name string, gpuHours float64) report.Stop {
 	return report.Stop{
 		Party: party(name), Rule: "LowerPriority", Pods: []core.VictimPod{{Name: name + "-0"}, {Name: name + "-1"}},
@@ -36,7 +36,8 @@ func stops(name string, gpuHours float64) report.Stop {
 	}
 }
 
-// at returns a decision at a minute after noon.
+// at returns a decision that was made at a minute after noon. Its preemptor and its victims are
+// given.
 func at(minute int, preemptor string, victims ...report.Stop) report.Entry {
 	e := report.Entry{
 		ID: fmt.Sprintf("p/%d", minute), Time: noon.Add(time.Duration(minute) * time.Minute), Process: "p", Sequence: uint64(minute),
@@ -48,7 +49,7 @@ func at(minute int, preemptor string, victims ...report.Stop) report.Entry {
 	return e
 }
 
-// placing adds placements of pods to a decision.
+// placing adds placements of pods on a node to a decision.
 func placing(e report.Entry, pods ...string) report.Entry {
 	for _, pod := range pods {
 		e.Placements = append(e.Placements, core.Placement{Member: pod, UID: pod, Node: "node"})
@@ -65,7 +66,7 @@ func TestFindings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		entries []report.Entry
-		// wantTurns, wantAgain and wantUnused are short forms of the findings. wantLost are the
+		// wantTurns, wantAgain and wantUnused are the findings in a short form. wantLost are the
 		// sums by queue.
 		wantTurns, wantAgain, wantUnused, wantLost []string
 		wantWaiting                                int
@@ -200,7 +201,7 @@ func TestRead(t *testing.T) {
 		text        string
 		want        report.Source
 		wantMessage string
-		// wantFirst is true if the error must name the first line that is no line of a decision
+		// wantFirst is true if the error must name the first line that is not a line of a decision
 		// log.
 		wantFirst bool
 	}{
@@ -235,8 +236,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestWrite checks that the page contains the report whatever the names are, and that its policy
-// permits nothing else.
+// TestWrite checks that the page contains the report even if names contain HTML or control
+// characters, and that its content security policy permits only what the mode needs.
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	for mode, wantPolicy := range map[report.Mode]string{report.Still: "connect-src 'none'", report.Live: "connect-src 'self'"} {
@@ -271,7 +272,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestLostWork checks that a report has the lost work of a record, for each victim and in all.
+// TestLostWork checks that an entry has the lost work of a record, for each victim and in total.
 func TestLostWork(t *testing.T) {
 	t.Parallel()
 	const hour = 3600 * core.MilliDevices

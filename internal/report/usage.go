@@ -6,40 +6,43 @@ import (
 	"time"
 )
 
-// Sample is the usage of queues at one moment.
+// Sample is the usage of all queues at one moment.
 type Sample struct {
 	At time.Time
-	// Queues has the queues that existed at that moment, by name.
+	// Queues maps a name to the state of the queue, for the queues that existed at that moment.
 	Queues map[string]QueueState
 }
 
-// QueueState is the usage, quota and fair share of one queue by resource, in cores, bytes and
-// counts.
+// QueueState is the usage, quota and fair share of one queue, each by resource. The units are cores
+// for CPU, bytes for memory, and counts for devices.
 type QueueState struct {
 	Used, Quota, FairShare map[string]float64
 }
 
-// mostSamples is the maximum number of moments in a page. A reader could not distinguish more.
+// mostSamples is the maximum number of moments in a report. More moments would not be visible in a
+// plot.
 const mostSamples = 400
 
 // Usage is the usage of one resource by all queues over time.
 type Usage struct {
 	Resource string `json:"resource"`
-	// At are the moments. The values at one moment apply until the next one.
+	// At has the moments, in milliseconds since 1970. The values of a moment apply until the next
+	// moment.
 	At []int64 `json:"at"`
-	// Queues are in the order of the report's queues.
+	// Queues has the values of each queue, in the order of the report's queues.
 	Queues []QueueUsage `json:"queues"`
 }
 
-// QueueUsage has the values of one queue at each moment; -1 if the queue did not exist.
+// QueueUsage has the values of one queue, one for each moment. A value is -1 if the queue did not
+// exist at that moment.
 type QueueUsage struct {
 	Used  []float64 `json:"used"`
 	Quota []float64 `json:"quota"`
 	Share []float64 `json:"share"`
 }
 
-// usage returns the usage of each resource with a quota, GPUs first. If no queue has a quota above
-// 0, it returns the usage of each resource in use.
+// usage returns the usage of each resource that has a quota above 0 in any queue, GPUs first. If
+// there is no such quota, it returns each resource that is in use.
 func (b *builder) usage(samples []Sample) []Usage {
 	samples = thinned(samples)
 	resources := make(map[string]bool)
@@ -56,7 +59,7 @@ func (b *builder) usage(samples []Sample) []Usage {
 			}
 		}
 	}
-	// If there are quotas, only resources with a quota matter.
+	// If there are quotas, only the resources with a quota are of interest.
 	if len(bounded) > 0 {
 		resources = bounded
 	}
@@ -87,7 +90,8 @@ func (b *builder) usageOf(resource string, samples []Sample) Usage {
 	return u
 }
 
-// byInterest orders resources: GPUs and other extended resources, then CPUs, then the rest.
+// byInterest orders resources: GPUs and other extended resources first, then CPU, then memory,
+// ephemeral storage and pods.
 func byInterest(a, b string) int {
 	rank := func(resource string) int {
 		switch resource {
@@ -108,8 +112,8 @@ func byInterest(a, b string) int {
 	return 1
 }
 
-// thinned sorts samples by time. If there are more than mostSamples, it divides the time into
-// intervals and keeps the last sample of each.
+// thinned returns the samples sorted by time. If there are more than mostSamples, it divides the
+// time into that number of intervals and keeps the last sample of each.
 func thinned(samples []Sample) []Sample {
 	samples = slices.Clone(samples)
 	slices.SortStableFunc(samples, func(a, b Sample) int { return a.At.Compare(b.At) })

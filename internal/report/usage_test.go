@@ -9,8 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
-// TestUsage checks that the usage by resource is in the order of the queues, with -1 for a queue
-// that did not exist. Without samples, the report gives the reason.
+// TestUsage checks that the usage of each resource is in the order of the queues, with -1 for
+// moments when a queue did not exist. Without samples, the report must have the reason.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	stands := func(gpus, quota float64) report.QueueState {
@@ -43,7 +43,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestUsageWithoutQuota checks that the report has each resource in use if all quotas are 0.
+// TestUsageWithoutQuota checks that the report has each resource in use if there is no quota above
+// 0.
 func TestUsageWithoutQuota(t *testing.T) {
 	t.Parallel()
 	used := map[string]float64{"nvidia.com/gpu": 1, "cpu": 2, "memory": 0}

@@ -2,8 +2,8 @@ package report
 
 import "reflect"
 
-// withoutNil replaces each nil list and map in a value by an empty one, at any depth. The JSON of a
-// nil list is null, and the page cannot iterate over null.
+// withoutNil replaces each nil slice and nil map in a value by an empty one, at any depth. The JSON
+// of a nil slice is null, and the page cannot iterate over null.
 func withoutNil(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -28,6 +28,6 @@ func withoutNil(v reflect.Value) {
 			v.Set(reflect.MakeMap(v.Type()))
 		}
 	default:
-		// Values of all other kinds have a JSON form even if they are zero.
+		// Zero values of all other kinds have a JSON form that is not null.
 	}
 }
