@@ -7,15 +7,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// event is a function to call at a time. Events of the same time happen in the order of their
-// creation.
+// event is a function to call at a simulated time. Events of one time are called in the order of
+// their creation.
 type event struct {
 	at    time.Time
 	order int
 	do    func()
 }
 
-// agenda holds the events to come, with the next one on top.
+// agenda is a heap of future events. The next event is on top.
 type agenda struct {
 	heap.Heap[event]
 	count int
@@ -27,7 +27,6 @@ func newAgenda() agenda {
 	}}}
 }
 
-// at adds an event to the agenda.
 func (s *simulation) at(when time.Time, do func()) {
 	s.agenda.count++
 	s.agenda.Push(event{at: when, order: s.agenda.count, do: do})

@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// likeness holds the properties of a job that its refusal depends on. If one job is refused, all
-// jobs with an equal likeness are.
+// likeness holds all properties of a job that matter for a refusal, that is, for a decision that
+// there is no room. If one job is refused, all jobs with an equal likeness would be refused too.
 type likeness struct {
 	queue              string
 	priority           int32
@@ -18,34 +18,36 @@ type likeness struct {
 	requests           string
 }
 
-// kin holds the pending jobs with one likeness, the most important first.
+// kin holds the pending jobs that have an equal likeness. The most important job is first.
 type kin struct {
 	likeness
+	// least is, for each resource, the smallest request of a pod of these jobs.
 	least core.Amounts
 	jobs  []*job
-	// told is the last refusal of one of the jobs; nil for none.
+	// told is the last refusal of any of these jobs. It is nil if there was none.
 	told *noRoom
 	// probed is the value of simulation.freed at the last probe of this kin. A probe makes a
-	// decision for the first job of the kin. Its result also applies to jobs that ask for more.
+	// decision for the first job of the kin. If there is no room, the result also applies to jobs
+	// that request more.
 	probed uint64
 }
 
-// noRoom holds the causes that block a job without room.
+// noRoom is a refusal: the reasons why there is no room for a job.
 type noRoom struct {
-	// reserved is true if room is reserved for others. mayBeLifted is true if a protection applies
-	// that an administrator may lift.
+	// reserved is true if room is reserved for other jobs. mayBeLifted is true if a protection
+	// applies that an administrator could lift.
 	reserved, mayBeLifted bool
-	// retryAt is the end of a protection, in nanoseconds since 1970, if only the protection blocks
-	// the job; 0 otherwise.
+	// retryAt is the time when a protection ends, in nanoseconds since 1970, if the job has no room
+	// only because of that protection. Otherwise it is 0.
 	retryAt int64
 }
 
-// before orders jobs that are alike, the most important first.
+// before compares two jobs of equal likeness. The more important job is first.
 func before(a, b *job) int {
 	return cmp.Or(cmp.Compare(b.priority, a.priority), a.since.Compare(b.since), a.key.Compare(b.key))
 }
 
-// kinOf returns the kin of a job. It creates the kin if the job is the first of its likeness.
+// kinOf returns the kin of a job. If the job is the first with its likeness, kinOf creates the kin.
 func (s *simulation) kinOf(j *job) *kin {
 	if j.kin != nil {
 		return j.kin
@@ -73,9 +75,9 @@ func (k *kin) remove(j *job) {
 	}
 }
 
-// first returns the job to retry in place of all jobs of the kin. It returns nil if one of them is
-// already in the scheduler's queue or waits for its turn. It skips jobs with a reservation or an
-// eviction under way, because they are retried by themselves.
+// first returns the job that is retried on behalf of all jobs of the kin. It skips jobs with a
+// reservation or an eviction under way, because other events retry them. It returns nil if a job of
+// the kin is in the scheduler's queue or waits for its turn already.
 func (k *kin) first(s *simulation) *job {
 	for _, j := range k.jobs {
 		switch {
@@ -89,7 +91,7 @@ func (k *kin) first(s *simulation) *job {
 	return nil
 }
 
-// leastOf returns, for each resource, the smallest request of any member.
+// leastOf returns, for each resource, the smallest request of any pod.
 func leastOf(requests []core.Amounts) core.Amounts {
 	out := slices.Clone(requests[0])
 	for _, request := range requests[1:] {
@@ -100,9 +102,14 @@ func leastOf(requests []core.Amounts) core.Amounts {
 	return out
 }
 
-// asksForLess reports whether a refusal of the jobs of k applies to the jobs of other as well. That
-// is so if the jobs of k ask for no more, in the same queue, with at least the same priority. They
-// must be single pods, or equal gangs with a minCount that is not larger.
+// asksForLess reports whether a refusal of the jobs of k also applies to the jobs of other. That is
+// so under these conditions:
+//
+//   - Both are in one queue, and k has at least the priority of other.
+//   - The jobs of k request no more than the jobs of other, and may preempt if the jobs of other
+//     may.
+//   - The jobs of k are single pods. Or all are gangs with equal requests, and minCount of k is not
+//     larger.
 func (k *kin) asksForLess(other *kin) bool {
 	if k.queue != other.queue || k.priority < other.priority || k.never && !other.never || k.gang && (!other.gang || k.minCount > other.minCount) {
 		return false
@@ -118,9 +125,12 @@ func (k *kin) asksForLess(other *kin) bool {
 	return true
 }
 
-// known returns the refusal of a job without a decision; nil if a decision is necessary. It uses
-// the refusal of a job that asks for no more, if no room was freed since then. It first probes the
-// pending job that asks for the least, so that the refusal applies to as many jobs as possible.
+// known returns the refusal that applies to a job without a decision for it. It returns nil if a
+// decision is necessary.
+//
+// A refusal applies if a job that requests no more was refused and no room was freed since then. To
+// have a refusal that applies to many jobs, known first probes the pending job with the smallest
+// request.
 func (s *simulation) known(j *job) *noRoom {
 	if s.refusedAt != s.freed {
 		s.refusedAt, s.turnedDown = s.freed, s.turnedDown[:0]
@@ -147,8 +157,8 @@ func (s *simulation) known(j *job) *noRoom {
 	return s.probe(least)
 }
 
-// probe decides for the first job of a kin and does not carry the decision out. It returns nil if
-// there is room.
+// probe makes a decision for the first job of a kin without carrying it out. It returns the
+// refusal, or nil if there is room.
 func (s *simulation) probe(k *kin) *noRoom {
 	j := k.jobs[0]
 	held := s.promises(j)
@@ -163,7 +173,8 @@ func (s *simulation) probe(k *kin) *noRoom {
 	return s.turnedAway(j, &d, held)
 }
 
-// turnedAway records the refusal of a job that has no room.
+// turnedAway records the refusal of a job that has no room, and returns it. held is the room that
+// is reserved for other jobs.
 func (s *simulation) turnedAway(j *job, d *core.Decision, held []core.Hold) *noRoom {
 	k := s.kinOf(j)
 	k.told = &noRoom{

@@ -5,19 +5,21 @@ import (
 	"time"
 )
 
-// crew is a gang with members that are scheduled one by one. The members work while enough of them
-// run. Otherwise, members on a node wait there for the others.
+// crew is a gang whose members are scheduled one by one, as kube-scheduler does. The members work
+// while at least need of them run. Otherwise, the members on nodes wait there for the other
+// members.
 type crew struct {
-	need    int
+	need int
+	// left is the running time until the work is done.
 	left    time.Duration
 	members []*job
-	// began is the time since when enough members run; zero while too few run. turn counts how
-	// often that has changed.
+	// began is the time when enough members began to run. It is zero while too few members run.
+	// turn counts the changes between the two states, to detect outdated events.
 	began time.Time
 	turn  int
 }
 
-// there returns the members that run.
+// there returns the running members.
 func (c *crew) there() []*job {
 	var out []*job
 	for _, j := range c.members {
@@ -28,7 +30,8 @@ func (c *crew) there() []*job {
 	return out
 }
 
-// joins records that a member runs. If it was the last missing member, all members start to work.
+// joins records that a member runs now. If it was the last missing member, all members begin to
+// work.
 func (s *simulation) joins(j *job) {
 	c := j.crew
 	there := c.there()
@@ -51,8 +54,8 @@ func (s *simulation) joins(j *job) {
 	})
 }
 
-// leaves records that a running member was told to end. If too few members remain, all of them stop
-// working.
+// leaves records that a running member begins to terminate. If too few members remain, all members
+// stop working.
 func (s *simulation) leaves(j *job) {
 	c, p := j.crew, j.pods[0]
 	if c.began.IsZero() {
@@ -84,7 +87,7 @@ func (s *simulation) leaves(j *job) {
 	j.of.waits(s.now)
 }
 
-// finishAll ends all members because the work is done.
+// finishAll ends all members of the gang, because the work is done.
 func (s *simulation) finishAll(c *crew, of *submission) {
 	c.turn++
 	of.ends(s.now)
@@ -100,7 +103,7 @@ func (s *simulation) finishAll(c *crew, of *submission) {
 			s.goesOn(member, done)
 			s.left(member)
 		case stopping:
-			// The member does not arrive again.
+			// A member that terminates already does not arrive again.
 			member.phase = done
 		case done:
 		}

@@ -13,11 +13,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// midnight is the start of all days.
+// midnight returns the time when each simulated day begins.
 func midnight() time.Time { return time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC) }
 
-// teams returns the queues of two teams. Research trains, and has notebooks with a limit. Serving
-// serves. Training work is protected by min-runtimes.
+// teams returns the queues of two teams. The team research has a queue for training, with
+// min-runtimes, and a queue for notebooks, with a limit. The team serving has one queue.
 func teams() []fairshare.Queue {
 	unset := fairshare.Queue{Weight: 1, PreemptMinRuntime: fairshare.Unset, ReclaimMinRuntime: fairshare.Unset}
 	queue := func(name, parent string, weight, gpus, cpus int64) fairshare.Queue {
@@ -32,7 +32,7 @@ func teams() []fairshare.Queue {
 	return []fairshare.Queue{research, train, notebooks, queue("serving", "", 1, 40, 320)}
 }
 
-// room is a cluster of 20 nodes, each with 8 GPUs.
+// room returns a cluster of 20 nodes with 8 GPUs each.
 func room() *Input {
 	in := &Input{Start: midnight(), Resources: []string{"gpu", "cpu"}, GPU: 0, PerGPU: 1, Queues: teams()}
 	for i := range 20 {
@@ -41,7 +41,7 @@ func room() *Input {
 	return in
 }
 
-// day is a day of arrivals at a cluster of 20 nodes.
+// day is a simulated day in which work arrives at a cluster of 20 nodes.
 type day struct {
 	*simulation
 	referee *referee
@@ -65,7 +65,7 @@ func newDay(t testing.TB, seed uint64, rule Rule) *day {
 	return d
 }
 
-// comes schedules the arrival of work at a time after midnight.
+// comes schedules the arrival of work at the given time after midnight.
 func (d *day) comes(w *Work, at time.Duration) {
 	for _, j := range d.jobsOf(w) {
 		d.jobs = append(d.jobs, j)
@@ -73,7 +73,8 @@ func (d *day) comes(w *Work, at time.Duration) {
 	}
 }
 
-// pauseAt returns the average time to the next arrival. Most work arrives in working hours.
+// pauseAt returns the average pause between two arrivals at a time of day. Most work arrives in
+// working hours.
 func pauseAt(at time.Duration) time.Duration {
 	if hour := at.Hours(); hour > 8 && hour < 18 {
 		return 185 * time.Second
@@ -81,12 +82,13 @@ func pauseAt(at time.Duration) time.Duration {
 	return 6 * time.Minute
 }
 
-// someWork returns random work. Users give up some of the pending work.
+// someWork returns random work. Some of it has a patience: its user deletes it if it is pending for
+// too long.
 func someWork(random *rand.Rand, name string) Work {
 	w := Work{
 		Namespace: "ns", Name: name, MinCount: 1,
 		Priority: []int32{100, 100, 100, 200, 300}[random.IntN(5)],
-		// Most work is short; some takes most of a working day.
+		// Most work is short. Some takes most of a working day.
 		Runs: 10*time.Minute + time.Duration(min(random.ExpFloat64(), 5)*float64(100*time.Minute)),
 	}
 	gpus, members := []int64{1, 1, 2, 4, 8}[random.IntN(5)], 1
@@ -106,7 +108,7 @@ func someWork(random *rand.Rand, name string) Work {
 	case 7, 8:
 		w.Queue, w.Runs = "serving", 2*w.Runs
 	default:
-		// Scavengers are in no queue: all other work may preempt them.
+		// Scavengers are in no queue, and all other work may preempt them.
 		w.Priority, gpus = -10, 1
 	}
 	request := core.Amounts{gpus, 7 * gpus}
@@ -123,8 +125,8 @@ func someWork(random *rand.Rand, name string) Work {
 	return w
 }
 
-// hopelessWork returns work that can never run. It is too large for the cluster, for a node, or for
-// a limit.
+// hopelessWork returns work that can never run, because it is too large for the cluster, for a
+// node, or for the limit of its queue.
 func hopelessWork() []Work {
 	return []Work{
 		{Namespace: "ns", Name: "larger-than-the-cluster", Queue: "serving", Priority: 300, Gang: true, Whole: true, MinCount: 21, Requests: slices.Repeat([]core.Amounts{{8, 8}}, 21), Runs: time.Hour, hopeless: true, patience: time.Hour},
@@ -133,8 +135,8 @@ func hopelessWork() []Work {
 	}
 }
 
-// play plays the day and waits until the cluster is empty. Then it withdraws the work that can
-// never run.
+// play simulates the day and continues until all work that can run is done. Then it deletes the
+// work that can never run.
 func (d *day) play() {
 	end := midnight().Add(24 * time.Hour)
 	d.advance(end)
@@ -159,7 +161,7 @@ func (d *day) advance(until time.Time) {
 	}
 }
 
-// isBusy reports whether a job that can run is not done.
+// isBusy reports whether any job that can run is not done.
 func (d *day) isBusy() bool {
 	for _, j := range d.jobs {
 		if j.phase != done && !j.hopeless {
@@ -169,13 +171,13 @@ func (d *day) isBusy() bool {
 	return false
 }
 
-// leastShare is the least part of its fair share that a queue must get on average. It is below 1
-// because reclaim is not immediate. Reclaim waits for min-runtimes and grace periods, and a gang
-// waits for a set of victims that is large enough. The lowest value on 30 days was 0.87 (train).
+// leastShare is the part of its fair share that each queue must get on average. It is below 1
+// because reclaim takes time: it waits for min-runtimes, for grace periods, and for a large enough
+// set of victims. The lowest value in 30 simulated days was 0.87, for the queue train.
 const leastShare = 0.8
 
-// TestDay plays a day of arrivals through the core, the queues and the waiting list, without a
-// clock and without Kubernetes. The referee checks the invariants all along.
+// TestDay simulates a day of arrivals with the core, the queues and the admission of workloads,
+// without Kubernetes. The referee checks the invariants after each event.
 func TestDay(t *testing.T) {
 	logs := make(map[string]uint64)
 	for seed := range uint64(3) {
@@ -198,13 +200,14 @@ func TestDay(t *testing.T) {
 	})
 }
 
-// TestDayByOtherRules plays a day by the rules without queues.
+// TestDayByOtherRules simulates a day with each rule that has no queues.
 func TestDayByOtherRules(t *testing.T) {
 	for _, rule := range []Rule{ByPriority, NoPreemption, KubeScheduler} {
 		t.Run(string(rule), func(t *testing.T) {
 			d := newDay(t, 7, rule)
 			if rule == KubeScheduler {
-				// Parts of gangs may wait for each other for ever.
+				// Parts of two gangs may wait for each other forever, so do not wait until all work
+				// is done.
 				d.advance(midnight().Add(24 * time.Hour))
 			} else {
 				d.play()
@@ -222,7 +225,7 @@ func TestDayByOtherRules(t *testing.T) {
 	}
 }
 
-// check checks the invariants of a finished day.
+// check checks the invariants of a completed day.
 func (d *day) check(t *testing.T) {
 	t.Helper()
 	r := d.referee
@@ -240,7 +243,8 @@ func (d *day) check(t *testing.T) {
 			t.Errorf("queue %s had %.2f of its fair share", name, part)
 		}
 	}
-	// The day must contain every outcome, rule and cause. Otherwise it proves little.
+	// Each outcome, rule and cause must occur during the day. Otherwise the test would not cover
+	// it.
 	for _, outcome := range []core.Outcome{core.Fits, core.Waits, core.Preempts, core.Infeasible} {
 		if r.outcomes[outcome] == 0 {
 			t.Errorf("no decision was %s", outcome)

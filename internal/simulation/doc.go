@@ -1,24 +1,23 @@
-// Package simulation runs a cluster and its scheduler in virtual time. Work arrives, waits for its
-// turn, is placed, is evicted, and arrives again.
+// Package simulation runs a cluster and its scheduler in virtual time. Work arrives, waits for
+// admission, is placed, may be evicted, and then arrives again.
 //
-// The decisions are the same as in production: core.Decide, the queue tree with its shares, the
-// turns of internal/admission and the records of internal/engine. They are plain Go without a
-// clock. A heap of events drives them here, in place of an API server. This package has its own
-// version of the steps between them. Many of these steps have the name of their counterpart in
-// internal/scheduler. It also models the cluster: pods that end, grace periods, and controllers
-// that create evicted pods again.
+// The code that decides is the code of the scheduler: core.Decide, the queue tree with its fair
+// shares, internal/admission and internal/engine. All of it is plain Go without a clock. Instead of
+// an API server, a heap of events calls it. The steps between these calls are written again in this
+// package, and many have the name of their counterpart in internal/scheduler. The package also
+// models the cluster: pods that end, grace periods, and controllers that create evicted pods again.
 //
-// [Run] plays one [Input] under one [Policy] and returns a [Result]: how long work waited, which
-// work was evicted, and how the GPU-hours were used. The same input, policy and seed give the same
-// Result, byte for byte.
+// [Run] simulates one [Input] under one [Policy] and returns a [Result]: how long work waited,
+// which work was evicted, and how GPU-hours were used. The same input, policy and seed always
+// result in the same Result, byte for byte.
 //
-// For comparison, kubescheduler.go is a model of kube-scheduler's own rule. It schedules each pod
-// of a gang alone and looks for the victims of one pod on one node.
+// For comparison, kubescheduler.go is a model of kube-scheduler's preemption. It schedules each pod
+// of a gang alone, and considers victims on one node at a time.
 //
-// A simulation has no filters except room, no disruption budgets, no images and no volumes.
+// The only filter in a simulation is room. There are no disruption budgets, images or volumes.
 //
-// Jobs that are alike share a decision (alike.go). The most important of them is tried after a
-// change, and the others only if it is not refused. A job also shares the refusal of a smaller job
-// in the same queue whose priority is not lower. In the tests, a referee decides again for each job
-// that shares a refusal.
+// For speed, jobs share decisions (alike.go). After a change, only the most important of equal jobs
+// is tried. The other jobs are tried only if it finds room. The refusal of a job also applies to
+// larger jobs of the same queue whose priority is not higher. In the tests, a referee makes the
+// decision for each job that shares a refusal, and compares.
 package simulation

@@ -15,9 +15,8 @@ import (
 )
 
 // simulation is a cluster and its scheduler in virtual time. It processes a heap of events, and
-// after each event runs the scheduler. Many of its steps have the name of their counterpart in
-// internal/scheduler. The decisions are the same as in production: core.Decide, the queue tree and
-// the engine.
+// runs the scheduler after each event. The package comment explains which code it shares with the
+// scheduler.
 //
 // Create one with newSimulation, add jobs with submit, and call run.
 type simulation struct {
@@ -27,14 +26,15 @@ type simulation struct {
 	begins time.Time
 	now    time.Time
 	agenda agenda
-	// seen is called for every decision and whenever time advances.
+	// seen is informed of every decision, and whenever time advances.
 	seen observer
-	// decisions counts the decisions of the core, and steps the steps of their searches.
+	// decisions is the number of decisions of the core. steps is the number of steps of their
+	// searches.
 	decisions, steps int
-	// evictedPods counts the pods that were evicted. byReplacements counts the pods among them
-	// that were evicted for work that had been evicted itself before.
+	// evictedPods is the number of evicted pods. byReplacements is the number of these pods whose
+	// preemptor had itself been evicted before.
 	evictedPods, byReplacements int
-	// failed is the error that ended the simulation early.
+	// failed is the first error. It ends the simulation.
 	failed error
 
 	engine  *engine.Engine
@@ -42,62 +42,61 @@ type simulation struct {
 	ledger  *ledger
 	nodes   []*node
 	byName  map[string]*node
-	// changed are the nodes whose state in the core's cluster is outdated, in the order of their
-	// changes.
+	// changed lists the nodes whose state in cluster is outdated, in the order of their changes.
 	changed []*node
-	// onNodes has the pods on nodes, by UID.
+	// onNodes maps a UID to the pod, for pods on nodes.
 	onNodes map[string]*pod
-	// jobs are the jobs that are not done, by their present key. waiting are the pending jobs,
-	// sorted by key.
-	jobs    map[workload.Key]*job
+	// jobs maps a key to the job, for jobs that are not done.
+	jobs map[workload.Key]*job
+	// waiting lists the pending jobs, sorted by key.
 	waiting []*job
-	// promised are the jobs with a reservation, sorted by key.
+	// promised lists the jobs that have a reservation, sorted by key.
 	promised []*job
-	// alike and kinds hold the kin of all jobs, by likeness and as a list.
+	// alike maps a likeness to its kin. kinds lists the same kin.
 	alike map[likeness]*kin
 	kinds []*kin
-	// freed counts changes that may free room for a job. turnedDown are the kin whose jobs were
-	// refused since freed got the value refusedAt.
+	// freed counts the changes that may free room for a job.
 	freed, refusedAt uint64
-	turnedDown       []*kin
-	// ready are the jobs in the scheduler's queue. cycling is true while the next cycle is on the
-	// agenda, and ticking while the next tick of the scheduler's loop is.
-	ready            []*job
+	// turnedDown lists the kin that were refused while freed had the value refusedAt.
+	turnedDown []*kin
+	// ready lists the jobs in the scheduler's queue.
+	ready []*job
+	// cycling is true while the agenda has the next scheduling cycle. ticking is true while it has
+	// the next tick of the scheduler's loop.
 	cycling, ticking bool
-	// easedAt is the version of the quota ledger when the waiting list last found no job to retry
-	// for changed shares.
+	// easedAt is the version of the quota ledger at the last tick that found no job to retry.
 	easedAt uint64
-	// nextLook is the earliest time when the loop runs again because the engine asked for it; zero
-	// for none.
+	// nextLook is the time of the next round of the scheduler's loop that the engine requested. It
+	// is zero if there is none.
 	nextLook time.Time
-	// submissions are all submissions so far.
+	// submissions lists all submissions so far.
 	submissions []*submission
 }
 
-// observer watches a simulation.
+// observer is informed of the steps of a simulation.
 type observer interface {
 	// passes is called before time advances.
 	passes(s *simulation, until time.Time)
 	// decided is called for a decision before it is carried out.
 	decided(s *simulation, j *job, p *core.Preemptor, d *core.Decision)
-	// toldTheSame is called when a job is refused without a decision because a job that asks for no
-	// more was refused.
+	// toldTheSame is called when a job is refused without a decision, because the refusal of
+	// another job applies to it. See known.
 	toldTheSame(s *simulation, j *job, p *core.Preemptor, held []core.Hold)
-	// overLimit is called for a job that does not fit in the limits of its queue.
+	// overLimit is called for a job that does not fit into the limits of its queue.
 	overLimit(s *simulation, j *job)
-	// settled is called after an event, when the engine has no more work for the loop.
+	// settled is called after each event, when the scheduler's loop has nothing left to do.
 	settled(s *simulation)
 }
 
 const (
-	// cycleTime is the length of a scheduling cycle. callTime is the base time of an eviction's
-	// calls.
+	// cycleTime is the duration of a scheduling cycle. callTime is the base duration of the calls
+	// of an eviction.
 	cycleTime, callTime = 5 * time.Millisecond, 40 * time.Millisecond
-	// shortestGrace is the shortest time that pods take to terminate.
+	// shortestGrace is the shortest time that a pod takes to terminate.
 	shortestGrace = time.Second
 )
 
-// newSimulation returns a cluster without jobs.
+// newSimulation returns a simulation without jobs.
 func newSimulation(in *Input, p Policy, o Options, seen observer) *simulation {
 	queues := in.Queues
 	if p.Rule != ByQueues {
@@ -119,7 +118,8 @@ func newSimulation(in *Input, p Policy, o Options, seen observer) *simulation {
 	return s
 }
 
-// touch marks a node as changed, so that the core's cluster is updated before the next decision.
+// touch marks a node as changed. Before the next decision, its state in the core's cluster is
+// updated.
 func (s *simulation) touch(n *node) {
 	if !n.changed {
 		n.changed = true
@@ -127,20 +127,19 @@ func (s *simulation) touch(n *node) {
 	}
 }
 
-// frees is touch for a change that may free room for pending jobs.
+// frees marks a node as changed, like touch, and records that room may have become free.
 func (s *simulation) frees(n *node) {
 	s.freed++
 	s.touch(n)
 }
 
-// fail ends the simulation with an error.
 func (s *simulation) fail(err error) {
 	if s.failed == nil {
 		s.failed = err
 	}
 }
 
-// run processes events until a time, or until no event is left.
+// run processes events up to a time, or until there are no more events.
 func (s *simulation) run(ctx context.Context, until time.Time) error {
 	for len(s.agenda.Items) > 0 && !s.agenda.Items[0].at.After(until) {
 		e := s.agenda.Pop()
@@ -163,7 +162,7 @@ func (s *simulation) run(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// isWanted reports whether the engine has work for the loop.
+// isWanted reports whether the engine has requested a round of the scheduler's loop.
 func (s *simulation) isWanted() bool {
 	select {
 	case <-s.engine.Wanted():
@@ -173,10 +172,10 @@ func (s *simulation) isWanted() bool {
 	}
 }
 
-// submit schedules the arrival of a job.
+// submit schedules the arrival of a job at a time.
 func (s *simulation) submit(j *job, at time.Time) { s.at(at, func() { s.arrive(j) }) }
 
-// arrive creates the pods of a job.
+// arrive creates the pods of a job, which is pending from now on.
 func (s *simulation) arrive(j *job) {
 	j.turn++
 	j.phase, j.since, j.pods, j.began, j.stopped, j.saved = pending, s.now, nil, time.Time{}, time.Time{}, 0
@@ -218,7 +217,7 @@ func (s *simulation) withdraw(j *job) {
 	s.left(j)
 }
 
-// goesOn moves a job to another phase; the job is no longer pending.
+// goesOn moves a pending job to another phase.
 func (s *simulation) goesOn(j *job, to phase) {
 	if at, ok := s.find(j); ok {
 		s.waiting = slices.Delete(s.waiting, at, at+1)
@@ -228,17 +227,18 @@ func (s *simulation) goesOn(j *job, to phase) {
 	s.recount(j)
 }
 
-// find returns the index of a job in waiting, or its insertion point, and whether it is there.
+// find returns the index of a job in waiting and true. If the job is not there, it returns the
+// insertion point and false.
 func (s *simulation) find(j *job) (int, bool) { return place(s.waiting, j) }
 
-// place returns the index of a job among jobs sorted by key, or its insertion point, and whether it
-// is there.
+// place returns the index of a job in jobs, which are sorted by key, and true. If the job is not
+// there, it returns the insertion point and false.
 func place(jobs []*job, j *job) (int, bool) {
 	return slices.BinarySearchFunc(jobs, j, func(a, b *job) int { return a.key.Compare(b.key) })
 }
 
-// enqueue does the work of PreEnqueue. A job with an eviction under way, or without a turn, stays
-// gated.
+// enqueue does the work of PreEnqueue: it puts a job into the scheduler's queue. A job that has an
+// eviction under way or has no turn stays out of the queue.
 func (s *simulation) enqueue(j *job) {
 	if s.engine.Waits.Evicting(j.key) {
 		return
@@ -270,15 +270,15 @@ func (s *simulation) waiter(j *job) admission.Waiter {
 
 // look runs one round of the scheduler's loop.
 func (s *simulation) look() {
-	// 1. Retry the workloads whose time has come.
+	// 1. Retry the workloads whose time to retry has come.
 	s.step(engine.TimePasses{})
-	// 2. Begin the next turns, unless workloads retried by one event still arrive.
+	// 2. Begin the next turns, unless more workloads may arrive that the same event retries.
 	if !s.engine.Turns.IsGathering(s.now) && s.engine.Turns.AnyQueued() {
 		for _, key := range s.engine.Turns.Admit(s.shares(), s.now) {
 			s.wake(key)
 		}
 	}
-	// 3. Wait until something happens, or the next time comes.
+	// 3. Run the next round when the engine requests it, or at the next time.
 	if at, ok := s.engine.NextLook(s.now); ok && (s.nextLook.IsZero() || at.Before(s.nextLook)) {
 		s.nextLook = at
 		s.at(at, func() {
@@ -290,7 +290,7 @@ func (s *simulation) look() {
 	}
 }
 
-// tick runs the part of the scheduler's loop that is due at regular intervals.
+// tick does the work of the scheduler's loop that is necessary at regular intervals.
 func (s *simulation) tick() {
 	s.ticking = false
 	if shares := s.shares(); shares.At() != s.easedAt {
@@ -304,7 +304,7 @@ func (s *simulation) tick() {
 	s.tickAgain()
 }
 
-// tickAgain schedules the next tick if there are queues and the engine has workloads.
+// tickAgain schedules the next tick, if there are queues and the engine has workloads.
 func (s *simulation) tickAgain() {
 	if s.ticking || s.ledger.tree.Len() == 0 || s.engine.Len() == 0 {
 		return
@@ -313,7 +313,7 @@ func (s *simulation) tickAgain() {
 	s.after(admission.Interval, s.tick)
 }
 
-// wake retries workloads because a change may help them. It ends their back-off.
+// wake ends the back-off of workloads and retries them, because a change may help them.
 func (s *simulation) wake(keys ...workload.Key) {
 	for _, key := range keys {
 		s.engine.Turns.EndBackoff(key)
@@ -321,8 +321,8 @@ func (s *simulation) wake(keys ...workload.Key) {
 	s.tryAgain(keys...)
 }
 
-// tryAgain retries workloads. A workload whose turn failed waits for another turn first. Among jobs
-// that are alike, the first one tries for all of them.
+// tryAgain retries workloads. A workload whose turn failed must wait for another turn first. Of the
+// jobs with an equal likeness, only the first one is retried.
 func (s *simulation) tryAgain(keys ...workload.Key) {
 	tried := make(map[*kin]bool)
 	for _, key := range keys {
@@ -341,7 +341,7 @@ func (s *simulation) tryAgain(keys ...workload.Key) {
 	}
 }
 
-// step reports an event to the engine, and carries out the effects.
+// step passes an event to the engine and carries out the effects that the engine returns.
 func (s *simulation) step(ev engine.Event) {
 	var keys []workload.Key
 	for _, effect := range s.engine.Step(s.now, ev) {
@@ -349,11 +349,11 @@ func (s *simulation) step(ev engine.Event) {
 		case engine.Retry:
 			keys = append(keys, effect.Key)
 		case engine.Review:
-			// Nothing but the engine's own events makes a reservation invalid.
+			// In a simulation, only the engine's own events make a reservation invalid.
 			s.engine.Turns.EndBackoff(effect.Key)
 			keys = append(keys, effect.Key)
 		case engine.Withdraw:
-			// The simulation has no nominations.
+			// The simulation has no nominations, so there is nothing else to remove.
 			s.step(engine.RoomFreed(effect))
 		}
 	}
@@ -367,7 +367,7 @@ func (s *simulation) cycleAgain() {
 	}
 }
 
-// cycle runs one scheduling cycle, for the most important job in the scheduler's queue.
+// cycle runs a scheduling cycle for the most important job in the scheduler's queue.
 func (s *simulation) cycle() {
 	s.cycling = false
 	if len(s.ready) == 0 {
@@ -390,7 +390,7 @@ func (s *simulation) cycle() {
 	s.cycleAgain()
 }
 
-// seat returns the rank of a job in the scheduler's queue.
+// seat returns the position of a job in the scheduler's queue.
 func (s *simulation) seat(j *job) admission.Position {
 	if seat, ok := s.engine.Turns.Position(j.key); ok {
 		return seat

@@ -7,111 +7,119 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Input is the initial state of a simulation, and the work to submit.
+// Input is the initial state of a simulation and the work that arrives.
 type Input struct {
-	// Start is the time when the simulation begins.
+	// Start is the simulated time at the beginning.
 	Start time.Time
-	// Resources names the dimensions of all amounts. GPU is the index of the resource that counts
-	// as GPUs; -1 for none. PerGPU is the amount of that resource in one GPU.
+	// Resources has the names of the resources, in the order of all amounts.
 	Resources []string
-	GPU       int
-	PerGPU    int64
-	Nodes     []Node
-	// Queues are the queues that work may name.
+	// GPU is the index of the resource that is counted as GPUs, or -1 if there is none.
+	GPU int
+	// PerGPU is the amount of that resource that is one GPU.
+	PerGPU int64
+	Nodes  []Node
+	// Queues are the queues of the cluster.
 	Queues []fairshare.Queue
-	// Work is the work to submit, in any order.
+	// Work is the work that arrives, in any order.
 	Work []Work
 }
 
-// Node is a node with its allocatable resources.
+// Node is a node of the cluster.
 type Node struct {
 	Name        string
 	Allocatable core.Amounts
 }
 
-// Work is a pod or a gang that is submitted once and runs until it is done.
+// Work is a pod or a gang. It is submitted once and runs until it is done.
 type Work struct {
-	// Namespace, Name and Gang together identify the work.
+	// Namespace, Name and Gang identify the work.
 	Namespace, Name string
-	// Queue is the name of its leaf queue; "" for none.
+	// Queue is the name of the leaf queue. It is empty if the work is in no queue.
 	Queue string
-	// Priority is the scheduling priority. RaisedBy is added to the priority while the work is a
-	// potential victim.
+	// Priority is the priority of the work.
 	Priority int32
+	// RaisedBy is added to Priority while the work is a potential victim.
 	RaisedBy int64
-	// Never is true if its PriorityClass forbids preempting.
+	// Never is true if the work must not preempt.
 	Never bool
-	// Submitted is the time of its arrival, counted from the start.
+	// Submitted is the time of arrival, as the duration since Start.
 	Submitted time.Duration
-	// Runs is the time that it must run until it is done.
+	// Runs is the running time until the work is done.
 	Runs time.Duration
-	// Gang is true for a gang and false for a pod. Requests has one entry for each member. At least
-	// MinCount of them must be placed together. Whole is true for a gang that is preempted as a
+	// Gang is true for a gang and false for a pod. Whole is true for a gang that is preempted as a
 	// whole.
 	Gang, Whole bool
-	Requests    []core.Amounts
-	MinCount    int
-	// Tolerates is the length of the work's protection from priorities below Tolerated; 0 for none.
+	// Requests has the request of each member.
+	Requests []core.Amounts
+	// MinCount is the number of members that must be placed together.
+	MinCount int
+	// Tolerates is how much time after its start the work is protected from preemptors with a
+	// priority below Tolerated. It is 0 for no protection.
 	Tolerates time.Duration
 	Tolerated int32
-	// On names the node of each member that runs at the start; nil for work that is submitted. Ran
-	// is the time that these members have run by then.
-	On  []string
+	// On has the node of each member, for work that runs at Start. It is nil for work that arrives
+	// later.
+	On []string
+	// Ran is the time that the work on nodes has run before Start.
 	Ran time.Duration
-	// Saved is the part of Ran that members on nodes had saved by then. It counts in their first
-	// run, if the work has no interval.
+	// Saved is the part of Ran that is saved by checkpoints at Start. It has an effect only on the
+	// first run of work without Interval.
 	Saved time.Duration
-	// Interval is the time between two checkpoints of the work; 0 for Options.Checkpoint. Restart
-	// is the run time that a restart costs. It counts when victims are compared, and not in run
-	// times.
+	// Interval is the time between two checkpoints of the work. 0 selects Options.Checkpoint.
+	// Restart is the running time that a restart costs. It only affects the comparison of victims.
 	Interval, Restart time.Duration
 
-	// patience is the time that the user waits before deleting the pending work; 0 for no limit.
+	// patience is the longest time that the work may be pending before a user deletes it. It is 0
+	// for no limit.
 	patience time.Duration
-	// hopeless is true for work that can never run. The cluster, or its queue's limit, is too
-	// small.
+	// hopeless is true for work that can never run, because the cluster or the limit of its queue
+	// is too small.
 	hopeless bool
 }
 
-// Rule is the name of the rules that decide.
+// Rule selects the rules that make the decisions.
 type Rule string
 
 const (
-	// ByPriority is Reprieve without queues. It places whole workloads, by priority.
+	// ByPriority selects Reprieve without queues. It places workloads as a whole, by priority.
 	ByPriority Rule = "priority"
-	// ByQueues is Reprieve with queues: turns, limits, reclaim and min-runtimes.
+	// ByQueues selects Reprieve with queues: turns, limits, reclaim and min-runtimes.
 	ByQueues Rule = "queues"
-	// KubeScheduler is kube-scheduler's rule. It schedules each pod alone, with the default
-	// preemption.
+	// KubeScheduler selects the rules of kube-scheduler. It schedules each pod alone, with the
+	// default preemption.
 	KubeScheduler Rule = "kube-scheduler"
-	// NoPreemption places whole workloads by priority and evicts nothing.
+	// NoPreemption selects Reprieve without preemption. It places workloads as a whole, by
+	// priority.
 	NoPreemption Rule = "none"
 )
 
-// Policy is a rule with its part of a scheduler's configuration.
+// Policy is a rule with the settings that a scheduler's configuration has for it.
 type Policy struct {
-	// Name is the policy's name in the Result.
+	// Name is the name of the policy in the Result.
 	Name string
 	Rule Rule
-	// MinRuntime protects work if its queues do not set a min-runtime.
+	// MinRuntime applies to work whose queues set no min-runtime.
 	MinRuntime core.MinRuntime
-	// IgnoresTolerations is true if the tolerations of work have no effect.
+	// IgnoresTolerations is true if Work.Tolerates has no effect.
 	IgnoresTolerations bool
-	// Limits bound the search; nil for core.DefaultLimits.
+	// Limits limit the search for victims. nil selects core.DefaultLimits.
 	Limits *core.Limits
-	// Order is the order of the criteria that victims are compared by.
+	// Order is the order of the criteria for comparing sets of victims.
 	Order core.Order
-	// CountsStops is true if the order includes the stops of gangs.
+	// CountsStops is true if the stops of gangs are one of these criteria.
 	CountsStops bool
-	// Bands are the ranges of priorities that count as equal when victims are compared.
+	// Bands are ranges of priorities. In a comparison of victims, all priorities in a range are
+	// equal.
 	Bands []core.Band
-	// Cascade selects whether decisions evaluate the evictions by replacements of their victims.
+	// Cascade determines whether decisions consider the evictions that replacements of their
+	// victims would cause.
 	Cascade core.CascadeMode
-	// Restart is the run time that a restart loses, in nanoseconds, if the order counts lost work.
+	// Restart is the running time that a restart loses, in nanoseconds. It counts as lost work.
 	Restart int64
 }
 
-// Policies returns the policies of a comparison, one for each rule, and one that counts lost work.
+// Policies returns the policies of a comparison: one for each rule, and one whose order counts lost
+// work first.
 func Policies() []Policy {
 	return []Policy{
 		{Name: string(ByPriority), Rule: ByPriority},
@@ -122,32 +130,31 @@ func Policies() []Policy {
 	}
 }
 
-// NamedPolicies returns the policies of a comparison, and one more that has a band of priorities.
+// NamedPolicies returns Policies, and one more policy with a band of priorities.
 func NamedPolicies() []Policy {
-	// The three lowest priorities of the trace openb.
+	// The band includes the three lowest priorities of the trace openb.
 	band := core.Band{Min: 0, Max: 2000}
 	return append(Policies(), Policy{Name: "bands-of-three", Rule: ByPriority, Order: core.OrderLostWork, Bands: []core.Band{band}})
 }
 
-// Options are the settings that all policies of a comparison share.
+// Options are the settings that are the same for all policies of a comparison.
 type Options struct {
-	// Seed seeds the random numbers.
+	// Seed is the seed of all random numbers.
 	Seed uint64
 	// Lasts is the length of the simulation.
 	Lasts time.Duration
-	// Checkpoint is the time between two checkpoints of work without an interval. An eviction loses
-	// the progress since the last checkpoint. With 0, work never saves progress, and an eviction
-	// loses everything.
+	// Checkpoint is the time between two checkpoints of work without an Interval. An eviction loses
+	// the progress since the last checkpoint. If Checkpoint is 0, such work saves no progress, and
+	// an eviction loses everything.
 	Checkpoint time.Duration
-	// Grace is the longest time that pods take to terminate; at least a second.
+	// Grace is the longest time that pods take to terminate. The shortest is one second.
 	Grace time.Duration
-	// Progress is called now and then with the time that has passed in the simulation; nil for no
-	// calls.
+	// Progress is called from time to time with the simulated time since the start. It may be nil.
 	Progress func(passed time.Duration)
 
-	// faulty is the percentage of evictions that fail because their calls fail.
+	// faulty is the percentage of evictions that fail because of failed calls.
 	faulty int
-	// longestLag is the longest time from the deletion of a pod in the scheduler's queue until its
-	// deletion in the quota ledger. It may be deleted in the ledger first.
+	// longestLag is the maximum time between the deletion of a pod in the scheduler's queue and its
+	// deletion in the quota ledger. Either of them may be first.
 	longestLag time.Duration
 }

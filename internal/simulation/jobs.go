@@ -9,28 +9,28 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// node is one node. Its pods are in the order of their arrival and include terminating pods.
+// node is a node with its pods, in the order of their arrival on the node. Terminating pods are
+// included.
 type node struct {
 	name        string
 	allocatable core.Amounts
 	pods        []*pod
-	// changed is true if the core's cluster has an outdated state of the node.
+	// changed is true if the state of the node in the core's cluster is outdated.
 	changed bool
 }
 
-// pod is one pod of a job.
 type pod struct {
 	job     *job
 	uid     string
 	request core.Amounts
-	// node is the node of the pod; nil before the pod runs, and after it is gone.
+	// node is the node of the pod. It is nil before the pod runs and after it has ended.
 	node *node
-	// charged is true while the quota ledger counts the pod as running.
+	// charged is true while the quota ledger counts the pod as usage.
 	charged bool
-	// taken is true while an eviction of the pod is under way. terminating is true once the pod was
-	// told to end, and finished if it ended by itself.
+	// taken is true while an eviction of the pod is under way. terminating is true from the start
+	// of its grace period. finished is true if the pod has done its work.
 	taken, terminating, finished bool
-	// since is the time when the GPU time of the pod was last added up.
+	// since is the time when the pod's GPU time was last counted.
 	since time.Time
 	// booked is the pod's entry in the quota ledger.
 	booked booking
@@ -38,42 +38,45 @@ type pod struct {
 
 func (p *pod) leaving() bool { return p.taken || p.terminating }
 
-// job is a pod or a gang. It is submitted once, runs when it is placed, and arrives again when it
-// is preempted.
+// job is a pod or a gang, as the scheduler sees it. It is submitted once. After a preemption, it
+// arrives again.
 type job struct {
 	namespace, name, queue string
 	priority               int32
 	raisedBy               int64
 	never                  bool
-	// requests has one entry for each pod; at least minCount pods must run. A single pod has one
-	// request and minCount 1.
+	// gang and whole are explained in Work.
 	gang, whole bool
-	requests    []core.Amounts
-	minCount    int
-	// left is the running time until the job is done.
+	// requests has the request of each pod.
+	requests []core.Amounts
+	// minCount is the number of pods that must run. It is 1 for a single pod.
+	minCount int
+	// left is the remaining running time.
 	left time.Duration
-	// tolerates is the length of the job's protection from priorities below tolerated; 0 for none.
+	// tolerates is the time after its start that the job is protected from priorities below
+	// tolerated. It is 0 for no protection.
 	tolerates time.Duration
 	tolerated int32
-	// patience is the time that the user waits before deleting the pending job; 0 for no limit.
+	// patience is the longest time that the job may be pending before a user deletes it. It is 0
+	// for no limit.
 	patience time.Duration
-	// hopeless is true for a job that can never run. The cluster, or its queue's limit, is too
-	// small.
+	// hopeless is true for a job that can never run, because the cluster or the limit of its queue
+	// is too small.
 	hopeless bool
-	// saved is the part of the first run that was saved when the simulation began. It counts only
-	// without an interval.
+	// saved is the part of the first run that was saved before the simulation began. It is used
+	// only if interval is 0.
 	saved time.Duration
-	// interval is the time between two checkpoints of the job; 0 for no checkpoints. restart is the
-	// run time that a restart costs.
+	// interval is the time between two checkpoints, or 0 if there are none. restart is the running
+	// time that a restart costs.
 	interval, restart time.Duration
-	// stops has the preemptions that stopped the job.
+	// stops records the preemptions that stopped the job.
 	stops core.Stops
-	// of is the submission of the job. crew is the gang of a member that is scheduled alone; nil
-	// otherwise.
+	// of is the submission that the job belongs to. crew is the gang that the job is a member of,
+	// if the policy schedules members one by one. Otherwise it is nil.
 	of   *submission
 	crew *crew
 
-	// turn counts the arrivals. Each arrival sets a new key, since and pods.
+	// turn counts the arrivals of the job. Each arrival sets key, since and pods.
 	turn  int
 	key   workload.Key
 	since time.Time
@@ -82,13 +85,13 @@ type job struct {
 	kin   *kin
 	// queued is true while the job is in the scheduler's queue.
 	queued bool
-	// promises are the reservations of the job.
+	// promises are the job's reservations.
 	promises []reservation
 	// awaited are the pods that the job last waited for.
 	awaited []*pod
-	// began is the time when the job was placed, and stopped the time when it was told to end.
+	// began is the time when the job was placed. stopped is the time when it began to terminate.
 	began, stopped time.Time
-	// group, toleration and membership describe the running job to the core.
+	// The following three fields describe the running job to the core.
 	group      *core.Group
 	toleration *core.Toleration
 	membership *core.QueueMembership
@@ -103,14 +106,14 @@ const (
 	done
 )
 
-// reservation is a reservation: room on a node for a pod.
+// reservation is room on a node that is reserved for a pod.
 type reservation struct {
 	pod  *pod
 	node *node
 }
 
-// jobsOf returns the jobs that the scheduler sees for some work. This is one job for the whole
-// work, or one for each pod if the policy schedules pods alone.
+// jobsOf creates the jobs that the scheduler sees for the work. This is one job for all its pods,
+// or one job for each pod if the policy schedules pods alone.
 func (s *simulation) jobsOf(w *Work) []*job {
 	of := &submission{work: w, perGPU: s.ledger.gpus}
 	s.submissions = append(s.submissions, of)
@@ -140,17 +143,17 @@ func (s *simulation) jobsOf(w *Work) []*job {
 	return of.jobs
 }
 
-// victimPriority returns the priority of a job while it is a potential victim.
+// victimPriority returns the priority that the job has as a potential victim.
 func (j *job) victimPriority() int32 { return int32(int64(j.priority) + j.raisedBy) }
 
 func (j *job) standing() workload.Standing {
 	return workload.Standing{Priority: j.priority, Queue: j.queue}
 }
 
-// uid returns the job's UID in the core.
+// uid returns the job's UID, which changes with each arrival.
 func (j *job) uid() string { return fmt.Sprintf("%s.%d", j.name, j.turn) }
 
-// podUID returns the UID of the job's i-th pod.
+// podUID returns the UID of the pod with the index i.
 func (j *job) podUID(i int) string { return fmt.Sprintf("%s-%d", j.uid(), i) }
 
 // identity returns the job's key in the engine.
@@ -162,7 +165,7 @@ func (j *job) identity() workload.Key {
 	return key
 }
 
-// staying returns the running pods of a job that were not told to end.
+// staying returns the job's running pods that do not terminate.
 func (j *job) staying() []*pod {
 	var out []*pod
 	for _, p := range j.pods {
@@ -173,7 +176,8 @@ func (j *job) staying() []*pod {
 	return out
 }
 
-// describe prepares the descriptions of a placed job for the core.
+// describe sets the fields that describe the running job to the core. began is the start of the
+// job.
 func (j *job) describe(began time.Time) {
 	j.began, j.toleration, j.group = began, nil, nil
 	if j.tolerates > 0 {
@@ -192,7 +196,8 @@ func (j *job) describe(began time.Time) {
 	}
 }
 
-// countStop records that a preemption stops the running job.
+// countStop records that a preemption stops the running job. After enough running time, earlier
+// stops no longer count.
 func (j *job) countStop(now time.Time) {
 	if now.Sub(j.began).Nanoseconds() >= core.ProgressTime {
 		j.stops.Count = 0

@@ -9,28 +9,32 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// This is a model of kube-scheduler's preemption: the plugin DefaultPreemption with its default
-// arguments. Only room matters, and there are no disruption budgets.
+// This is a model of kube-scheduler's preemption, which is the plugin DefaultPreemption with its
+// default arguments. The model considers only room, and has no disruption budgets.
 //
-// On each node, it removes all pods of lower priority. Then it restores pods that fit beside the
-// preemptor, the most important first. The remaining pods are the victims. Terminating pods count
-// among the victims, but are not evicted again.
+// On each node, all pods with a lower priority are removed. Then the pods that fit beside the
+// preemptor are restored, the most important first. The remaining pods are the victims. Pods that
+// already terminate are among the victims, but are not evicted again.
 //
-// It compares nodes by the highest priority of their victims, then by the sum of the priorities,
-// then by the number of victims. The last criterion is the earliest start among the most important
-// victims: the latest is best.
+// Nodes are compared by these criteria; the lowest value is best, except for the last criterion:
 //
-// It considers only nodes that are large enough. It begins at a random node and stops when it has
-// found enough candidates. TestModelOfKubeScheduler compares the model with the plugin's own code.
+//   - the highest priority of a victim
+//   - the sum of the victims' priorities
+//   - the number of victims
+//   - the earliest start of a victim with the highest priority; the latest value is best
+//
+// Only nodes that are large enough for the preemptor are considered. The search begins at a random
+// node and ends when it has found enough candidates. TestModelOfKubeScheduler compares the model
+// with the code of the plugin.
 
 const (
-	// minCandidatesPercentage and minCandidates are the defaults of DefaultPreemption. It stops
-	// after a tenth of the nodes, but looks for at least a hundred candidates.
+	// minCandidatesPercentage and minCandidates are the default arguments of DefaultPreemption. The
+	// search ends after a tenth of the nodes, but has at least a hundred candidates if possible.
 	minCandidatesPercentage, minCandidates = 10, 100
 )
 
-// decideByPod decides for a single pod by kube-scheduler's rule. If the pod fits without evictions,
-// it is placed as Reprieve places it.
+// decideByPod makes a decision for a single pod by kube-scheduler's rule. If the pod fits without
+// evictions, the core places it.
 func (s *simulation) decideByPod(j *job, p *core.Preemptor, held []core.Hold) (core.Decision, error) {
 	alone := *p
 	alone.Never = true
@@ -54,7 +58,7 @@ func (s *simulation) decideByPod(j *job, p *core.Preemptor, held []core.Hold) (c
 	return decidedOn(p, j, best.node, nil, core.Waits), nil
 }
 
-// reservedOn returns the reserved room on each node.
+// reservedOn returns the sum of the reserved room for each node.
 func reservedOn(held []core.Hold) map[string]core.Amounts {
 	out := make(map[string]core.Amounts)
 	for _, h := range held {
@@ -66,8 +70,8 @@ func reservedOn(held []core.Hold) map[string]core.Amounts {
 	return out
 }
 
-// waitsOn returns the node that a pod is nominated to, if victims of lower priority still terminate
-// there. If it returns nil, the pod may preempt again.
+// waitsOn returns the node that the pod is nominated to, if pods of lower priority still terminate
+// there. In that case, kube-scheduler does not preempt for the pod again. Otherwise it returns nil.
 func (s *simulation) waitsOn(j *job) *node {
 	if len(j.promises) == 0 {
 		return nil
@@ -79,8 +83,8 @@ func (s *simulation) waitsOn(j *job) *node {
 	return nil
 }
 
-// candidate is a node with the victims that must be gone from it, the most important first. Pods
-// that already terminate count as victims.
+// candidate is a node with its victims, the most important first. Pods that already terminate are
+// among the victims.
 type candidate struct {
 	node    *node
 	victims []*pod
@@ -91,7 +95,7 @@ func (c *candidate) staying() []*pod {
 	return slices.DeleteFunc(slices.Clone(c.victims), (*pod).leaving)
 }
 
-// bestCandidate returns the candidate with the lowest cost; nil if no candidate exists.
+// bestCandidate returns the best candidate, or nil if there is none.
 func (s *simulation) bestCandidate(j *job, reserved map[string]core.Amounts) *candidate {
 	potential := largeEnough(s.nodes, j)
 	if len(potential) == 0 {
@@ -106,8 +110,8 @@ func (s *simulation) bestCandidate(j *job, reserved map[string]core.Amounts) *ca
 	return best
 }
 
-// largeEnough returns the nodes that have room for a job when they are empty. kube-scheduler does
-// not consider the others.
+// largeEnough returns the nodes that would have room for the job if they were empty. kube-scheduler
+// ignores all other nodes.
 func largeEnough(nodes []*node, j *job) []*node {
 	out := make([]*node, 0, len(nodes))
 	for _, n := range nodes {
@@ -118,12 +122,14 @@ func largeEnough(nodes []*node, j *job) []*node {
 	return out
 }
 
-// enoughOf returns how many candidates kube-scheduler looks for among a number of nodes.
+// enoughOf returns the number of candidates that end kube-scheduler's search, for the given number
+// of nodes.
 func enoughOf(nodes int) int {
 	return min(max(nodes*minCandidatesPercentage/100, minCandidates), nodes)
 }
 
-// candidates returns up to enough candidates. The search begins at the node with index offset.
+// candidates returns at most enough candidates. The search begins at the node with the index
+// offset.
 func candidates(nodes []*node, j *job, reserved map[string]core.Amounts, offset, enough int) []*candidate {
 	var out []*candidate
 	for i := range nodes {
@@ -138,8 +144,8 @@ func candidates(nodes []*node, j *job, reserved map[string]core.Amounts, offset,
 	return out
 }
 
-// victimsOn returns the pods that must be gone from a node for a job, the most important first. It
-// returns nil if evictions do not help.
+// victimsOn returns the victims on a node for a job, the most important first. It returns nil if
+// there would be no room even without them.
 func victimsOn(n *node, j *job, reserved core.Amounts) []*pod {
 	request := j.requests[0]
 	free := slices.Clone(n.allocatable)
@@ -178,7 +184,7 @@ func fitsIn(request, free core.Amounts) bool {
 	return true
 }
 
-// compare returns a negative number if c is better than other.
+// compare returns a negative number if c is better than other, and a positive number if c is worse.
 func (c *candidate) compare(other *candidate) int {
 	mine, theirs := c.victims[0].job.priority, other.victims[0].job.priority
 	return cmp.Or(
@@ -189,8 +195,8 @@ func (c *candidate) compare(other *candidate) int {
 	)
 }
 
-// sum returns the sum of the victims' priorities. A constant is added to each so that it is
-// positive.
+// sum returns the sum of the victims' priorities. As in kube-scheduler, a constant makes each
+// summand positive.
 func (c *candidate) sum() int64 {
 	sum := int64(0)
 	for _, v := range c.victims {
@@ -199,7 +205,8 @@ func (c *candidate) sum() int64 {
 	return sum
 }
 
-// earliest returns the earliest start among the most important victims, in nanoseconds since 1970.
+// earliest returns the earliest start of a victim with the highest priority, in nanoseconds since
+// 1970.
 func (c *candidate) earliest() int64 {
 	first := int64(math.MaxInt64)
 	for _, v := range c.victims {
@@ -210,7 +217,7 @@ func (c *candidate) earliest() int64 {
 	return first
 }
 
-// decidedOn returns a decision for one pod and one node.
+// decidedOn returns the decision to place a pod on a node after its victims.
 func decidedOn(p *core.Preemptor, j *job, n *node, victims []*pod, outcome core.Outcome) core.Decision {
 	d := core.Decision{
 		Outcome: outcome, Preemptor: *p, Placements: []core.Placement{{Member: j.pods[0].uid, UID: j.pods[0].uid, Node: n.name}},

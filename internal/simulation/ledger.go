@@ -9,26 +9,27 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// ledger is the quota ledger: the queues, with the usage and demand of their work, and the last
-// computed state.
+// ledger is the quota ledger of the simulation. It has the usage and demand of each queue, and the
+// last computed fair shares.
 type ledger struct {
 	resources []string
 	gpus      gpus
 	tree      *fairshare.Tree
-	// limited is true if some queue has a limit.
+	// limited is true if any queue has a limit.
 	limited bool
-	// capacity is the room of the nodes, without the work that runs outside all queues. demand is
-	// the request of all work in each leaf, running and pending. allocated is the usage of each
-	// queue and of the queues below it.
-	capacity          core.Amounts
-	carried           fairshare.Bundles
+	// capacity is the room of all nodes, without the room that work in no queue uses.
+	capacity core.Amounts
+	// carried has the amounts that accompany the resources of a quota. See fairshare.Bundles.
+	carried fairshare.Bundles
+	// demand is the sum of the requests of all work of each leaf queue, both running and pending.
+	// allocated is the usage of each queue, including the queues below it.
 	demand, allocated []core.Amounts
-	// counted counts the changes that shares depend on.
+	// counted counts the changes that affect fair shares.
 	counted uint64
 	last    *ledgerState
 }
 
-// nodesWith returns the sum of the resources of all nodes that have the named resource.
+// nodesWith returns the sum of all resources of the nodes that have the named resource.
 func (in *Input) nodesWith(name string) core.Amounts {
 	out, of := make(core.Amounts, len(in.Resources)), slices.Index(in.Resources, name)
 	for i := range in.Nodes {
@@ -39,8 +40,8 @@ func (in *Input) nodesWith(name string) core.Amounts {
 	return out
 }
 
-// booking is a pod's entry in the quota ledger: whether it counts as demand, and whether it counts
-// as usage.
+// booking is a pod's entry in the quota ledger. asks is true if the pod counts as demand, and
+// charged if it counts as usage.
 type booking struct{ asks, charged bool }
 
 func newLedger(in *Input, tree *fairshare.Tree) *ledger {
@@ -57,7 +58,7 @@ func newLedger(in *Input, tree *fairshare.Tree) *ledger {
 	return b
 }
 
-// recount updates the quota ledger for all pods of a job.
+// recount updates the entries of all pods of a job in the quota ledger.
 func (s *simulation) recount(j *job) {
 	s.ledger.counted++
 	if s.ledger.tree.Len() > 0 {
@@ -68,13 +69,12 @@ func (s *simulation) recount(j *job) {
 	}
 }
 
-// forget removes a pod from the quota ledger.
 func (b *ledger) forget(p *pod) {
 	b.counted++
 	b.book(p, booking{})
 }
 
-// book replaces a pod's entry in the quota ledger.
+// book replaces the entry of a pod in the quota ledger.
 func (b *ledger) book(p *pod, now booking) {
 	before := p.booked
 	if p.booked = now; now == before || b.tree.Len() == 0 {
@@ -82,7 +82,7 @@ func (b *ledger) book(p *pod, now booking) {
 	}
 	leaf := b.tree.LeafOf(p.job.queue)
 	if leaf < 0 {
-		// The room of work outside of all queues is not shared among queues.
+		// The room that work in no queue uses is not available for sharing among queues.
 		add(b.capacity, p.request, change(before.asks && before.charged, now.asks && now.charged)*-1)
 		return
 	}
@@ -94,7 +94,8 @@ func (b *ledger) book(p *pod, now booking) {
 	}
 }
 
-// change returns 1 if now became true, -1 if it became false, and 0 without a change.
+// change returns 1 if a value changes from false to true, -1 if it changes from true to false, and
+// otherwise 0.
 func change(before, now bool) int64 {
 	switch {
 	case now && !before:
@@ -106,7 +107,7 @@ func change(before, now bool) int64 {
 	}
 }
 
-// isBelow reports whether a leaf is the queue or below it.
+// isBelow reports whether queue is the leaf queue itself or one of its ancestors.
 func (b *ledger) isBelow(leaf string, queue int32) bool {
 	for q := b.tree.LeafOf(leaf); q >= 0; q = b.tree.Parent(q) {
 		if q == queue {
@@ -116,16 +117,16 @@ func (b *ledger) isBelow(leaf string, queue int32) bool {
 	return false
 }
 
-// ledgerState is the usage and shares of all queues at one value of counted, with the history of
-// changes that ease reclaim.
+// ledgerState has the usage and fair shares of all queues for one value of counted. easing has the
+// history of changes that made reclaim easier.
 type ledgerState struct {
 	fairshare.Balance
 	at     uint64
 	easing *fairshare.Easing
 }
 
-// standing returns the current state of the quota ledger. It computes a new one only after a
-// change.
+// standing returns the current state of the quota ledger. It computes the state only if something
+// has changed.
 func (s *simulation) standing() *ledgerState {
 	b := s.ledger
 	if b.last != nil && b.last.at == b.counted {
@@ -151,7 +152,7 @@ func add(to, amounts core.Amounts, sign int64) {
 	}
 }
 
-// shares is the quota ledger as the waiting list reads it.
+// shares implements admission.Shares for the quota ledger of the simulation.
 type shares struct {
 	*ledgerState
 	resources []string
@@ -194,7 +195,7 @@ func (s *shares) Next(waiting []admission.Waiter, underway map[string]admission.
 // At implements admission.Shares.
 func (s *shares) At() uint64 { return s.at }
 
-// Listed implements admission.Shares. The value is constant because the queues do not change.
+// Listed implements admission.Shares. It returns a constant, because the queues do not change.
 func (s *shares) Listed() uint64 { return 1 }
 
 // Eased implements admission.Shares.
@@ -212,11 +213,11 @@ func (s *shares) HasShare(w admission.Waiter) bool {
 	return s.Balance.HasShare(s.Tree.LeafOf(w.Queue), s.amounts(w.Request))
 }
 
-// Plenty implements admission.Shares. It always returns false: a free pass would not change which
-// work finds room.
+// Plenty implements admission.Shares. It always returns false, because free passes only save time:
+// they do not change which work finds room.
 func (s *shares) Plenty(string) bool { return false }
 
-// Servable implements admission.Shares. It is not called while Plenty returns false.
+// Servable implements admission.Shares. It is never called, because Plenty returns false.
 func (s *shares) Servable(workload.Key) bool { return false }
 
 func (s *shares) amounts(request admission.Request) core.Amounts {

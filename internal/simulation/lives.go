@@ -8,9 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// The following steps apply a decision, and the changes that it causes until a job ends.
+// The following functions apply a decision and its consequences until the end of a job.
 
-// place starts a job on its nodes.
+// place starts a job on the nodes of its reservations.
 func (s *simulation) place(j *job, promises []reservation) {
 	s.promise(j, promises)
 	s.step(engine.WorkloadPlaced{Key: j.key})
@@ -24,7 +24,7 @@ func (s *simulation) place(j *job, promises []reservation) {
 	}
 }
 
-// settle puts the pods of a job on nodes. The job counts as running since began.
+// settle puts the pods of a job on nodes. began is the start of the job for the core.
 func (s *simulation) settle(j *job, promises []reservation, began time.Time) {
 	j.describe(began)
 	// The gang runs without the members that found no room.
@@ -57,7 +57,6 @@ func (s *simulation) settle(j *job, promises []reservation, began time.Time) {
 	})
 }
 
-// finish ends a job that has done its work.
 func (s *simulation) finish(j *job) {
 	j.phase, j.left = done, 0
 	j.of.ends(s.now)
@@ -69,7 +68,8 @@ func (s *simulation) finish(j *job) {
 	}
 }
 
-// evict evicts victims for a job. The job is gated until the calls are over.
+// evict evicts victims for a job. The job stays out of the scheduler's queue until the calls are
+// complete.
 func (s *simulation) evict(j *job, d *core.Decision, promises []reservation, victims []*pod) {
 	j.of.preempts()
 	for _, v := range victims {
@@ -109,7 +109,8 @@ func (s *simulation) evict(j *job, d *core.Decision, promises []reservation, vic
 }
 
 // evictionFailed releases the preemptor's reservations and retries the jobs that wait for the
-// victims. remains is true if the preemptor is still the same pending job.
+// victims. remains is true if the preemptor is still pending and has not arrived again since the
+// decision.
 func (s *simulation) evictionFailed(j *job, remains bool, victims []*pod) {
 	if remains {
 		s.engine.Waits.ResolveVictims(j.key)
@@ -125,7 +126,8 @@ func (s *simulation) evictionFailed(j *job, remains bool, victims []*pod) {
 	}
 }
 
-// evicted terminates the victims. A job with too few remaining pods is stopped as a whole.
+// evicted starts the termination of the victims. A job with too few remaining pods is stopped as a
+// whole.
 func (s *simulation) evicted(victims []*pod) {
 	for _, v := range victims {
 		v.taken = false
@@ -149,7 +151,7 @@ func (s *simulation) evicted(victims []*pod) {
 	}
 }
 
-// keeps returns the part of ran that an eviction does not lose.
+// keeps returns the part of the running time ran that an eviction does not lose.
 func (j *job) keeps(ran time.Duration) time.Duration {
 	if j.interval > 0 {
 		return ran.Truncate(j.interval)
@@ -157,7 +159,7 @@ func (j *job) keeps(ran time.Duration) time.Duration {
 	return min(j.saved, ran)
 }
 
-// progress describes the work of a running job that an eviction would lose.
+// progress describes to the core how much work of a running job an eviction would lose.
 func (j *job) progress() core.Progress {
 	p := core.Progress{Interval: int64(j.interval), Restart: int64(j.restart)}
 	if j.interval == 0 && j.saved > 0 {
@@ -166,7 +168,7 @@ func (j *job) progress() core.Progress {
 	return p
 }
 
-// terminate tells a pod to end. The pod is gone after a random grace period.
+// terminate starts the grace period of a pod. The pod leaves its node after a random time.
 func (s *simulation) terminate(p *pod) {
 	if p.node == nil || p.terminating {
 		return
@@ -194,8 +196,8 @@ func (s *simulation) terminate(p *pod) {
 	})
 }
 
-// depart removes a pod from its node. The scheduler's queue and the quota ledger receive the
-// deletion in random order, a moment apart.
+// depart removes a pod from its node. The scheduler's queue and the quota ledger are informed of
+// the deletion in random order, with a short delay between them.
 func (s *simulation) depart(p *pod) {
 	s.account(p)
 	p.node.pods = slices.DeleteFunc(p.node.pods, func(other *pod) bool { return other == p })
@@ -211,7 +213,7 @@ func (s *simulation) depart(p *pod) {
 	s.after(time.Duration(s.random.Int64N(int64(s.opts.longestLag))), func() { s.deleted(p) })
 }
 
-// account adds up the GPU time that a pod has used or held since the last call.
+// account adds the GPU time of a pod since the last call, either as used or as idle.
 func (s *simulation) account(p *pod) {
 	switch {
 	case p.terminating:
@@ -221,8 +223,8 @@ func (s *simulation) account(p *pod) {
 	}
 }
 
-// deleted removes a pod from the quota ledger. It retries workloads that wait for their queue or
-// for the pod.
+// deleted removes a pod from the quota ledger. It retries workloads that are blocked by their
+// queue, and workloads that wait for the pod.
 func (s *simulation) deleted(p *pod) {
 	p.charged = false
 	s.recount(p.job)
@@ -235,8 +237,9 @@ func (s *simulation) deleted(p *pod) {
 	}
 }
 
-// roomFreed does the work of the scheduler's queue after a pod is gone. It retries every workload
-// that found no room, except those represented by another workload.
+// roomFreed does the work of the scheduler's queue after a pod has left its node. It retries all
+// workloads that found no room, except workloads that another workload of equal likeness
+// represents.
 func (s *simulation) roomFreed(p *pod) {
 	for _, j := range slices.Clone(s.promised) {
 		if j.phase != pending || j.queued || s.engine.Turns.Holds(j.key) || s.engine.Waits.Evicting(j.key) {
@@ -253,7 +256,7 @@ func (s *simulation) roomFreed(p *pod) {
 	}
 }
 
-// left forgets a job that has no pods left. A preempted job arrives again.
+// left removes a job that has no pods on nodes any more. A preempted job arrives again.
 func (s *simulation) left(j *job) {
 	if j.gang {
 		s.step(engine.GroupLeaves{Group: j.key})

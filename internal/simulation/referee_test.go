@@ -13,31 +13,30 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// referee checks a simulation against the rules with direct computations, and keeps statistics.
+// referee is an observer that checks the rules by direct computations. It also keeps statistics.
 type referee struct {
 	t testing.TB
-	// log has a line for each decision.
+	// log has one line for each decision.
 	log bytes.Buffer
-	// counted is the ledger's counter at the last check of room. rested identifies the last moment
-	// at which the scheduler rested.
+	// counted is the value of ledger.counted at the last call of room.
 	counted uint64
 	rested  int
-	// fair has, by leaf, the entitlement to the first resource and its usage, as amount times
-	// seconds.
+	// fair maps a leaf queue to its fair share and its usage of the first resource, both as amount
+	// times seconds.
 	fair map[string]*fairness
-	// same counts the refusals without a decision. outcomes counts decisions, and rules counts
-	// victims.
-	same     int
+	// same counts the refusals without a decision.
+	same int
+	// rules counts the victims by rule.
 	outcomes map[core.Outcome]int
 	rules    map[core.Rule]int
-	// waits counts, by cause, the moments at which a workload waited.
+	// waits counts, for each cause, how often a workload that waits for the cause was checked.
 	waits [engine.Backoff + 1]int
 }
 
 const (
 	// longestGrace is the longest time that pods take to terminate.
 	longestGrace = time.Minute
-	// longestLag is the longest time from the deletion of a pod in the scheduler's queue until its
+	// longestLag is the maximum time between the deletion of a pod in the scheduler's queue and its
 	// deletion in the quota ledger.
 	longestLag = 500 * time.Millisecond
 )
@@ -54,11 +53,11 @@ func (r *referee) fail(s *simulation, format string, args ...any) {
 	r.t.Fatalf("at "+s.clock()+": "+format, args...)
 }
 
-// passes adds up the usage and the fair shares of the queues.
+// passes adds the usage and the fair share of each queue for the time until the next event.
 func (r *referee) passes(s *simulation, until time.Time) {
 	seconds, st := until.Sub(s.now).Seconds(), s.standing()
 	if slices.ContainsFunc(s.waiting, func(j *job) bool { return j.hopeless }) {
-		// Hopeless work counts as demand, but never gets its share.
+		// Work that can never run counts as demand, but cannot use its fair share.
 		return
 	}
 	for q := range int32(st.Tree.Len()) {
@@ -75,8 +74,8 @@ func (r *referee) passes(s *simulation, until time.Time) {
 	}
 }
 
-// settled checks the cluster after every change, and the waiting workloads when the scheduler
-// rests.
+// settled checks the cluster after every change. It checks the waiting workloads whenever the
+// scheduler has nothing to do.
 func (r *referee) settled(s *simulation) {
 	if now := s.ledger.counted; now != r.counted {
 		r.counted = now
@@ -90,8 +89,7 @@ func (r *referee) settled(s *simulation) {
 	}
 }
 
-// room checks that nodes and queues stay within their capacity and limits, and that gangs run
-// together.
+// room checks that no node and no queue exceeds its capacity or limit, and that gangs run together.
 func (r *referee) room(s *simulation) {
 	for _, n := range s.nodes {
 		for i, free := range n.free() {
@@ -115,8 +113,8 @@ func (r *referee) room(s *simulation) {
 	r.booked(s)
 }
 
-// conserved checks that all submitted work is done, running or waiting, and that all pending jobs
-// are listed.
+// conserved checks that all submitted work is done, running or waiting, and that waiting lists all
+// pending jobs.
 func (r *referee) conserved(s *simulation) {
 	alive := make(map[*submission]bool)
 	pendings := 0
@@ -154,7 +152,7 @@ func (r *referee) conserved(s *simulation) {
 	}
 }
 
-// booked checks that the quota ledger equals the sum over all pods.
+// booked checks that usage and demand in the quota ledger equal the sums over all pods.
 func (r *referee) booked(s *simulation) {
 	tree := s.ledger.tree
 	demand, allocated := make([]core.Amounts, tree.Len()), make([]core.Amounts, tree.Len())
@@ -177,7 +175,8 @@ func (r *referee) booked(s *simulation) {
 	}
 }
 
-// whole checks that a gang has enough running members or none. Terminating members do not count.
+// whole checks that either enough members of a gang run, or none. Terminating members do not count
+// as running.
 func (r *referee) whole(s *simulation, j *job) {
 	there := 0
 	for _, p := range j.pods {
@@ -200,8 +199,8 @@ func (r *referee) whole(s *simulation, j *job) {
 	}
 }
 
-// waitsForSomething checks that no job is forgotten: each job waits for a cause that the engine or
-// an event will end.
+// waitsForSomething checks that no job is forgotten. Each pending job must wait for a cause that
+// the engine or a future event will end.
 func (r *referee) waitsForSomething(s *simulation, j *job) {
 	for c := range r.waits {
 		if s.engine.Waits.WaitsFor(j.key, engine.Cause(c)) {
@@ -242,14 +241,14 @@ func (r *referee) waitsForSomething(s *simulation, j *job) {
 			r.fail(s, "%s waits for room in an empty cluster", j.name)
 		}
 	default:
-		// The job is retried whenever a pod is gone.
+		// The job is retried whenever a pod leaves a node, so a pod must be on some node.
 		if !anyone(func(*pod) bool { return true }) && !j.hopeless {
 			r.fail(s, "%s waits in an empty cluster", j.name)
 		}
 	}
 }
 
-// toldTheSame checks that a decision would give the same refusal.
+// toldTheSame checks that a decision for the job would also find no room.
 func (r *referee) toldTheSame(s *simulation, j *job, p *core.Preemptor, held []core.Hold) {
 	d, err := s.decide(j, p, held)
 	if err != nil || d.Outcome != core.Infeasible {
@@ -259,12 +258,11 @@ func (r *referee) toldTheSame(s *simulation, j *job, p *core.Preemptor, held []c
 	r.outcomes[d.Outcome]++
 }
 
-// overLimit logs a job that does not fit in the limits of its queue.
 func (r *referee) overLimit(s *simulation, j *job) {
 	fmt.Fprintf(&r.log, "%s %s/%s is over a limit\n", s.clock(), j.key, j.uid())
 }
 
-// inWords returns a decision as a line of the log.
+// inWords returns a description of a decision for the log.
 func (s *simulation) inWords(j *job, d *core.Decision) string {
 	var on []string
 	for _, pl := range d.Placements {
@@ -279,7 +277,6 @@ func (s *simulation) inWords(j *job, d *core.Decision) string {
 
 func (s *simulation) clock() string { return s.now.Format("02T15:04:05.000") }
 
-// decided checks a decision against the rules.
 func (r *referee) decided(s *simulation, j *job, p *core.Preemptor, d *core.Decision) {
 	r.log.WriteString(s.inWords(j, d))
 	r.outcomes[d.Outcome]++
@@ -308,8 +305,8 @@ func (r *referee) decided(s *simulation, j *job, p *core.Preemptor, d *core.Deci
 	c.quotas(victims)
 }
 
-// leavesPromises checks that a decision leaves the reserved room of others free. There must be room
-// for it, now or once terminating pods and victims are gone.
+// leavesPromises checks that a decision does not use room that is reserved for other jobs. The
+// reserved room must be free now, or after terminating pods and victims have left.
 func (r *referee) leavesPromises(s *simulation, j *job, d *core.Decision, victims []*pod) {
 	held := s.promises(j)
 	for _, n := range s.nodes {
@@ -338,7 +335,7 @@ func (r *referee) leavesPromises(s *simulation, j *job, d *core.Decision, victim
 	}
 }
 
-// ruleOf returns the rule that permits a decision to evict a pod.
+// ruleOf returns the rule by which a decision evicts a pod.
 func ruleOf(d *core.Decision, p *pod) core.Rule {
 	for i := range d.Victims {
 		if slices.ContainsFunc(d.Victims[i].Pods, func(v core.VictimPod) bool { return v.UID == p.uid }) {
@@ -348,8 +345,8 @@ func ruleOf(d *core.Decision, p *pod) core.Rule {
 	return ""
 }
 
-// stayingByQueue returns the usage of each queue without terminating pods. It includes the
-// reservations of all jobs but one.
+// stayingByQueue returns the usage of each queue. It omits terminating pods and includes the
+// reservations of all jobs except one.
 func (s *simulation) stayingByQueue(except *job) []core.Amounts {
 	tree := s.ledger.tree
 	out := make([]core.Amounts, tree.Len())
@@ -366,18 +363,18 @@ func (s *simulation) stayingByQueue(except *job) []core.Amounts {
 	return out
 }
 
-// contest is one decision that the referee checks.
+// contest is a decision that the referee checks, with its preemptor.
 type contest struct {
 	*referee
 	s *simulation
 	j *job
 	p *core.Preemptor
-	// used is the usage of the queues before the decision. after is the usage without the victims
-	// of reclaim.
+	// used is the usage of each queue before the decision. after is the usage of each queue without
+	// the victims of reclaim.
 	used, after []core.Amounts
 }
 
-// judge checks that the rule of the decision permits the eviction of a pod.
+// judge checks that the decision's rule permits the eviction of the pod v.
 func (c *contest) judge(v *pod, rule core.Rule, victims []*pod) {
 	s, j, tree := c.s, c.j, c.s.ledger.tree
 	mine, theirs := tree.LeafOf(j.queue), tree.LeafOf(v.job.queue)
@@ -412,7 +409,7 @@ func (c *contest) judge(v *pod, rule core.Rule, victims []*pod) {
 	}
 }
 
-// ofJob returns the pods that belong to a job, in the job's order.
+// ofJob returns those of the pods that belong to a job, in the order of the job's pods.
 func ofJob(pods []*pod, j *job) []*pod {
 	var out []*pod
 	for _, p := range j.pods {
@@ -423,13 +420,13 @@ func ofJob(pods []*pod, j *job) []*pod {
 	return out
 }
 
-// unmoved returns the pods of a job that run and are not being evicted or terminating.
+// unmoved returns the running pods of a job that neither terminate nor are being evicted.
 func (j *job) unmoved() []*pod {
 	return slices.DeleteFunc(j.staying(), func(p *pod) bool { return p.taken })
 }
 
-// side returns the queue on the other leaf's path that is one step below the lowest common
-// ancestor.
+// side returns the ancestor of the leaf queue theirs that is a child of the lowest common ancestor
+// of theirs and the preemptor's leaf queue.
 func (c *contest) side(theirs int32) int32 {
 	tree := c.s.ledger.tree
 	mine, top := tree.Path(tree.LeafOf(c.j.queue)), theirs
@@ -442,9 +439,13 @@ func (c *contest) side(theirs int32) int32 {
 	return top
 }
 
-// reclaim checks that the preemptor's side stays within its fair share and that the victim's side
-// is above its own. Alternatively, both hold for quotas, in the resources for which the preemptor's
-// leaf has a quota. No day so far had a job that preempted in its queue and reclaimed at once.
+// reclaim checks that the preemptor's queue stays within its fair share, and that the victim's
+// queue is above its own. Both queues are the ones just below their common ancestor. The eviction
+// is also permitted if the same is true for quotas, in the resources that the preemptor's leaf
+// queue has a quota for.
+//
+// The check does not cover a job that preempts in its own queue and reclaims in one decision. No
+// simulated day so far had such a job.
 func (c *contest) reclaim(v *pod) {
 	tree, shares := c.s.ledger.tree, c.s.standing().Shares
 	mine, theirs := tree.LeafOf(c.j.queue), tree.LeafOf(v.job.queue)
@@ -479,8 +480,8 @@ func (c *contest) reclaim(v *pod) {
 	}
 }
 
-// holding returns the resource with the highest ratio of the victim's request to the quota; -1 for
-// none. Devices come first, then the other kinds.
+// holding returns the index of the resource with the highest ratio of the victim's request to the
+// quota, or -1 if there is none. It considers devices first, then other kinds of resources.
 func (c *contest) holding(quota core.Amounts, v *pod) int {
 	for _, kind := range []fairshare.Kind{fairshare.Device, fairshare.Basic, fairshare.Bound} {
 		best, most := -1, 0.0
@@ -499,7 +500,7 @@ func (c *contest) holding(quota core.Amounts, v *pod) int {
 	return -1
 }
 
-// quotas checks that reclaim from outside leaves no queue below its quota.
+// quotas checks that reclaim by other queues leaves no queue below its quota.
 func (c *contest) quotas(victims []*pod) {
 	tree, shares := c.s.ledger.tree, c.s.standing().Shares
 	for _, v := range victims {

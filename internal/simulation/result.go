@@ -12,32 +12,34 @@ type Result struct {
 	// Policy is the name of the policy.
 	Policy string `json:"policy"`
 	Rule   Rule   `json:"rule"`
-	// Work counts the submitted pods and gangs. Pods counts their pods.
+	// Work counts the submitted pods and gangs.
 	Work Counts `json:"work"`
+	// Pods counts the submitted pods, including the members of gangs.
 	Pods Counts `json:"pods"`
-	// Evictions counts how often work was stopped. EvictedPods counts the pods that were evicted.
-	// EvictedByReplacements counts the pods among them that were evicted for work that had been
-	// evicted itself before.
+	// Evictions is the number of times that work was stopped. EvictedPods is the number of evicted
+	// pods. EvictedByReplacements is the number of these pods whose preemptor had itself been
+	// evicted before.
 	Evictions             int `json:"evictions"`
 	EvictedPods           int `json:"evictedPods"`
 	EvictedByReplacements int `json:"evictedByReplacements"`
-	// GPUHours is the use of the nodes' GPU time.
+	// GPUHours shows how the GPU time of the nodes was used.
 	GPUHours Hours `json:"gpuHours"`
-	// Wait is the time that all work waited. Priorities has the waiting times of each priority, and
-	// Groups of each queue and priority.
-	Wait       Waits   `json:"wait"`
+	// Wait has the waiting times of all work.
+	Wait Waits `json:"wait"`
+	// Priorities has the results of each priority.
 	Priorities []Group `json:"priorities"`
-	Groups     []Group `json:"groups"`
-	// PreemptorWait has the waits of work that preempted, each from the arrival of the work to its
-	// start. Never counts the waits that have not ended.
+	// Groups has the results of each pair of queue and priority.
+	Groups []Group `json:"groups"`
+	// PreemptorWait has the waiting times of work that preempted, from its arrival to its start.
+	// Its field Never is the number of waits that had not ended.
 	PreemptorWait Waits `json:"preemptorWait"`
-	// Decisions counts the decisions of Reprieve's core, and Steps the steps that their searches
-	// took. Both measure work independently of the machine.
+	// Decisions is the number of decisions of Reprieve's core. Steps is the number of steps of
+	// their searches. Both measure the effort independently of the machine.
 	Decisions int `json:"decisions"`
 	Steps     int `json:"searchSteps"`
 }
 
-// Counts is the number of items in each state. Everything submitted is done, running or waiting.
+// Counts is the number of items in each state. All submitted items are done, running or waiting.
 type Counts struct {
 	Submitted int `json:"submitted"`
 	Done      int `json:"done"`
@@ -47,30 +49,31 @@ type Counts struct {
 
 // Hours are GPU-hours.
 type Hours struct {
-	// Capacity is the GPU time of the nodes.
+	// Capacity is the total GPU time of the nodes.
 	Capacity float64 `json:"capacity"`
-	// Used is the time of work that is finished, saved or still running.
+	// Used is the GPU time of work that is finished, saved or still running.
 	Used float64 `json:"used"`
-	// Lost is the time of work that evictions discarded.
+	// Lost is the GPU time of work that was lost by evictions.
 	Lost float64 `json:"lost"`
-	// Idle is the time that pods held and could not use. They waited for the rest of their gang, or
-	// terminated.
+	// Idle is the GPU time of pods that could not work, because they waited for other members of
+	// their gang or terminated.
 	Idle float64 `json:"idle"`
 }
 
-// Waits are the total waits of work, in seconds, including waits after evictions. A wait that has
-// not ended counts with its length so far.
+// Waits has statistics of waiting times in seconds. The waiting time of work is the sum of all its
+// waits, including the waits after evictions. A wait that has not ended counts with its length so
+// far.
 type Waits struct {
 	P50 float64 `json:"p50Seconds"`
 	P99 float64 `json:"p99Seconds"`
-	// Never counts work that did not start before the end.
+	// Never is the number of workloads that never started.
 	Never int `json:"neverStarted"`
-	// Percentiles are the percentiles 0 to 100.
+	// Percentiles has the percentiles 0 to 100, so it has 101 values.
 	Percentiles []float64 `json:"percentiles,omitempty"`
 }
 
-// Group is the work of one priority, and in Result.Groups of one queue. Queue is "" for work
-// without a queue, and in Result.Priorities.
+// Group has the results of one priority. In Result.Groups, it has the results of one priority in
+// one queue. Queue is empty in Result.Priorities, and for work without a queue.
 type Group struct {
 	Queue       string `json:"queue,omitempty"`
 	Priority    int32  `json:"priority"`
@@ -81,7 +84,7 @@ type Group struct {
 	Wait        Waits  `json:"wait"`
 }
 
-// result returns the outcome of the simulation so far.
+// result returns the result of the simulation up to now.
 func (s *simulation) result(in *Input) *Result {
 	r := &Result{Policy: s.policy.Name, Rule: s.policy.Rule, Decisions: s.decisions, Steps: s.steps, EvictedByReplacements: s.byReplacements}
 	for _, n := range s.nodes {
@@ -134,7 +137,7 @@ func (s *simulation) result(in *Input) *Result {
 	return r
 }
 
-// preemptorWait returns the waits of work that preempted.
+// preemptorWait returns the waiting times of work that preempted.
 func (s *simulation) preemptorWait() (out Waits) {
 	var waits []time.Duration
 	for _, w := range s.submissions {
@@ -153,7 +156,7 @@ type groupKey struct {
 	priority int32
 }
 
-// closeBooks adds up the GPU time of a pod that is still on its node at the end.
+// closeBooks adds the GPU time of a pod that is still on its node at the end.
 func (s *simulation) closeBooks(p *pod) {
 	if c := p.job.crew; p.terminating || c != nil && c.began.IsZero() {
 		p.job.of.idles(p, s.now.Sub(p.since))
@@ -181,7 +184,7 @@ func count(work, pods *Counts, w *submission) {
 	}
 }
 
-// tally adds up submissions.
+// tally collects the results of a set of submissions.
 type tally struct {
 	g     Group
 	waits []time.Duration
@@ -201,13 +204,14 @@ func (t *tally) add(w *submission, now time.Time) {
 	if !w.started {
 		t.g.Wait.Never++
 	}
-	// Work that runs at the start did not wait before that.
+	// For work that runs at the start, the wait before that is unknown, so only waits after
+	// evictions count.
 	if w.work.On == nil || waited > 0 {
 		t.waits = append(t.waits, waited)
 	}
 }
 
-// group returns the sums.
+// group returns the results of the collected submissions.
 func (t *tally) group() Group {
 	slices.Sort(t.waits)
 	t.g.Wait.P50, t.g.Wait.P99 = percentile(t.waits, 50), percentile(t.waits, 99)
@@ -219,7 +223,8 @@ func (t *tally) group() Group {
 	return t.g
 }
 
-// percentile returns the p-th percentile of sorted waits, in seconds; 0 without waits.
+// percentile returns the p-th percentile of sorted waiting times, in seconds. It returns 0 if there
+// are none.
 func percentile(sorted []time.Duration, p int) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -228,5 +233,5 @@ func percentile(sorted []time.Duration, p int) float64 {
 	return sorted[max(at-1, 0)].Round(time.Millisecond).Seconds()
 }
 
-// rounded removes the digits that depend on the order of additions.
+// rounded rounds to three digits, because further digits depend on the order of additions.
 func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }

@@ -9,12 +9,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// rival compares each decision with the choice of kube-scheduler's model in the same state.
+// rival is an observer that compares each decision with the choice of the model of kube-scheduler
+// in the same state.
 type rival struct {
 	watch
-	// compared counts the decisions whose victims have the same highest priority as those of the
-	// model. less and more count the decisions among them that lose less and more work, higher the
-	// decisions with a higher priority.
+	// compared counts the decisions whose highest victim priority equals the model's. less and more
+	// count those of them that lose less or more work than the model. higher counts the decisions
+	// whose highest victim priority is higher than the model's.
 	compared, less, more, higher int
 }
 
@@ -29,7 +30,7 @@ func (r *rival) decided(s *simulation, j *job, _ *core.Preemptor, d *core.Decisi
 			best = c
 		}
 	}
-	// The model counts terminating pods as victims, so its choice beside them is another question.
+	// The model counts terminating pods as victims, so its choice is not comparable then.
 	if best == nil || slices.ContainsFunc(best.victims, (*pod).leaving) {
 		return
 	}
@@ -52,8 +53,8 @@ func (r *rival) decided(s *simulation, j *job, _ *core.Preemptor, d *core.Decisi
 	}
 }
 
-// lossOf returns the lost work of single pods in milli-device-seconds. The first resource of the
-// simulation is GPUs, and the second CPUs.
+// lossOf returns the work that is lost by evicting single pods, in milli-device-seconds. The first
+// resource is GPUs, and the second is CPUs.
 func lossOf(s *simulation, pods []*pod) (lost int64) {
 	for _, p := range pods {
 		devices := 1000 * p.request[0]
@@ -65,9 +66,9 @@ func lossOf(s *simulation, pods []*pod) (lost int64) {
 	return lost
 }
 
-// TestLossBesideKubeScheduler checks that no decision with lost work loses more than the choice of
-// kube-scheduler in the same state, or evicts a higher priority. So a longer course that loses more
-// does so because other work runs later, and not because of one decision.
+// TestLossBesideKubeScheduler checks that no decision evicts a higher priority or loses more work
+// than kube-scheduler's choice in the same state. So if a whole simulation loses more work, the
+// cause is the different work that runs later, not a single decision.
 func TestLossBesideKubeScheduler(t *testing.T) {
 	t.Parallel()
 	for name, order := range map[string]core.Order{"by priorities": core.OrderPriority, "by lost work": core.OrderLostWork} {

@@ -9,10 +9,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// The following steps handle room: the core's snapshot of it, reservations, and the limits of
-// queues.
+// The following functions handle room: the core's snapshot, reservations, and the limits of queues.
 
-// preemptor describes a job and some of its pods to the core.
+// preemptor describes a job to the core, with only the given pods.
 func (s *simulation) preemptor(j *job, pods []*pod) *core.Preemptor {
 	p := &core.Preemptor{
 		Namespace: j.namespace, Name: j.name, UID: j.uid(), Gang: j.gang, Priority: j.priority, Queue: j.queue,
@@ -38,7 +37,8 @@ func (s *simulation) preemptor(j *job, pods []*pod) *core.Preemptor {
 	return p
 }
 
-// decide updates the core's cluster and returns a decision for a job.
+// decide updates the core's cluster and returns a decision for a job. held is the room that is
+// reserved for other jobs.
 func (s *simulation) decide(j *job, p *core.Preemptor, held []core.Hold) (core.Decision, error) {
 	for _, n := range s.changed {
 		if err := s.cluster.SetNode(n.state()); err != nil {
@@ -60,15 +60,17 @@ func (s *simulation) decide(j *job, p *core.Preemptor, held []core.Hold) (core.D
 	return d, err
 }
 
-// recreating is the Oracle of the simulation: evicted work arrives again, and only room matters.
+// recreating is the core.Oracle of the simulation. Room is the only filter, and evicted work
+// arrives again.
 type recreating struct{ core.Arithmetic }
 
 var _ core.Replacer = recreating{}
 
-// Replacement returns core.ReplacementPreempts for every unit, even for work that never preempts.
+// Replacement implements core.Replacer. It returns core.ReplacementPreempts for every unit, even
+// for work that must not preempt.
 func (recreating) Replacement(int) core.Replacement { return core.ReplacementPreempts }
 
-// state returns the node in the core's representation.
+// state returns the node in the form of the core.
 func (n *node) state() *core.NodeState {
 	st := &core.NodeState{Node: core.Node{Name: n.name, Allocatable: n.allocatable, Free: n.free()}}
 	for _, p := range n.pods {
@@ -86,7 +88,6 @@ func (n *node) state() *core.NodeState {
 	return st
 }
 
-// free returns the room that the node's pods do not use.
 func (n *node) free() core.Amounts {
 	free := slices.Clone(n.allocatable)
 	for _, p := range n.pods {
@@ -111,7 +112,6 @@ func (s *simulation) promisesOf(pods []*pod, d *core.Decision) []reservation {
 	return promises
 }
 
-// victimsOf returns the pods that a decision evicts.
 func (s *simulation) victimsOf(d *core.Decision) []*pod {
 	var out []*pod
 	for i := range d.Victims {
@@ -124,8 +124,8 @@ func (s *simulation) victimsOf(d *core.Decision) []*pod {
 	return out
 }
 
-// await registers the pods that a job waits for: the victims, and all terminating pods on the nodes
-// of its reservations.
+// await registers the pods that a job waits for: the victims, and all pods that terminate on the
+// nodes of its reservations.
 func (s *simulation) await(j *job, d *core.Decision, promises []reservation, victims []*pod) {
 	var uids []string
 	j.awaited = slices.Clone(victims)
@@ -143,12 +143,12 @@ func (s *simulation) await(j *job, d *core.Decision, promises []reservation, vic
 			}
 		}
 	}
-	// The snapshot has no reservations of other jobs, so fewer pods count as needed.
+	// The snapshot lacks the reservations of other jobs. So Needed may return too few pods.
 	s.engine.Waits.WaitForVictims(j.key, uids, s.cluster.Snapshot().Needed(d))
 }
 
-// promise replaces the reservations of a job. If that frees room, it retries the jobs that wait for
-// reserved room or for their queue.
+// promise replaces the reservations of a job. If that frees room, it retries the jobs that are
+// blocked by reserved room or by their queue.
 func (s *simulation) promise(j *job, promises []reservation) {
 	old := j.promises
 	s.dropPromises(j)
@@ -165,7 +165,7 @@ func (s *simulation) promise(j *job, promises []reservation) {
 	}
 }
 
-// dropPromises drops the reservations of a job without a retry of other jobs.
+// dropPromises removes the reservations of a job. It does not retry other jobs.
 func (s *simulation) dropPromises(j *job) {
 	j.promises = nil
 	if at, ok := place(s.promised, j); ok {
@@ -173,8 +173,9 @@ func (s *simulation) dropPromises(j *job) {
 	}
 }
 
-// displace releases the reservations of other jobs on the same nodes. Reservations that exclude the
-// job remain, and so do reservations with an eviction under way.
+// displace releases the reservations of other jobs on the nodes of a job's new reservations. It
+// keeps reservations that take precedence over the job, and reservations of jobs with an eviction
+// under way.
 func (s *simulation) displace(j *job, promises []reservation) {
 	for _, other := range slices.Clone(s.promised) {
 		yields := slices.ContainsFunc(other.promises, func(theirs reservation) bool {
@@ -189,7 +190,7 @@ func (s *simulation) displace(j *job, promises []reservation) {
 	}
 }
 
-// keepsFrom reports whether the reservations of one job exclude the other job.
+// keepsFrom reports whether the reservations of one take precedence over the job other.
 func (s *simulation) keepsFrom(one, other *job) bool {
 	if s.ledger.tree.Len() == 0 {
 		return one.priority >= other.priority
@@ -197,8 +198,8 @@ func (s *simulation) keepsFrom(one, other *job) bool {
 	return one.standing().KeepsFrom(other.standing())
 }
 
-// promises returns the room reserved for other jobs. Room that the job may use is returned without
-// a node, because it only counts as usage of a queue.
+// promises returns the room that is reserved for other jobs. Room that the job j may use has no
+// node in the result: it counts only as usage of its queue.
 func (s *simulation) promises(j *job) []core.Hold {
 	var out []core.Hold
 	for _, other := range s.promised {
@@ -218,8 +219,8 @@ func (s *simulation) promises(j *job) []core.Hold {
 	return out
 }
 
-// withinLimits returns the first pods of a job, as many as fit in the limits of its queue. If they
-// are too few, the job waits for its queue.
+// withinLimits returns the first pods of a job that fit together into the limits of its queue. If
+// these are fewer than minCount, the job is blocked by its queue.
 func (s *simulation) withinLimits(j *job) []*pod {
 	n := s.allowed(j)
 	if n < j.minCount {
@@ -230,7 +231,7 @@ func (s *simulation) withinLimits(j *job) []*pod {
 	return j.pods[:n]
 }
 
-// allowed returns how many pods of a job fit in the limits.
+// allowed returns the number of a job's pods that fit into the limits of its queues.
 func (s *simulation) allowed(j *job) int {
 	tree := s.ledger.tree
 	leaf := tree.LeafOf(j.queue)
@@ -252,8 +253,8 @@ func (s *simulation) allowed(j *job) int {
 	return n
 }
 
-// promisedIn returns the room reserved for work in a queue and below it, without the reservations
-// of one job.
+// promisedIn returns the room that is reserved for work in a queue and in the queues below it. It
+// omits the reservations of the job except.
 func (s *simulation) promisedIn(q int32, except *job) core.Amounts {
 	out := make(core.Amounts, s.ledger.tree.Dims())
 	for _, j := range s.promised {
@@ -266,8 +267,8 @@ func (s *simulation) promisedIn(q int32, except *job) core.Amounts {
 	return out
 }
 
-// leaveToOthers drops the surplus of a gang if it does not fit in its queue's fair share. It does
-// so only while work of other queues waits for its turn.
+// leaveToOthers drops the reservations of a gang's surplus members that exceed the fair share of
+// its queue. It does that only while work of other queues waits for its turn.
 func (s *simulation) leaveToOthers(j *job, promises []reservation) []reservation {
 	leaf := s.ledger.tree.LeafOf(j.queue)
 	if leaf < 0 || len(promises) <= j.minCount || !s.engine.Turns.OthersWait(j.queue, s.now) {
@@ -298,7 +299,8 @@ func (s *simulation) promisedByLeaf(except *job) map[int32]core.Amounts {
 	return out
 }
 
-// atStart starts a job that was already running before the simulation began.
+// atStart starts a job that runs when the simulation begins. on has the node of each pod. ran is
+// the time that the job has run before.
 func (s *simulation) atStart(j *job, on []string, ran time.Duration) {
 	j.turn++
 	j.key, j.since = j.identity(), s.now
@@ -313,7 +315,8 @@ func (s *simulation) atStart(j *job, on []string, ran time.Duration) {
 	}
 	j.phase = running
 	s.settle(j, promises, s.now.Add(-ran))
-	// left includes the time before the start, because an eviction can lose that progress too.
+	// left includes the running time before the start, because an eviction can lose that progress
+	// too.
 	switch c := j.crew; {
 	case c == nil:
 		j.left += ran

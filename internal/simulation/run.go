@@ -9,11 +9,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// ErrInput is the error that all errors about an invalid Input wrap.
+// ErrInput is wrapped by all errors about an invalid Input.
 var ErrInput = errors.New("this cannot be simulated")
 
-// Run plays an input under a policy. It returns an error that wraps ErrInput if the input is not
-// valid, and the context's error if the context ends first.
+// Run simulates an input under a policy. It returns an error that wraps ErrInput if the input is
+// invalid. It returns the context's error if the context ends before the simulation does.
 func Run(ctx context.Context, in *Input, p Policy, o Options) (*Result, error) {
 	if err := in.check(); err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func Run(ctx context.Context, in *Input, p Policy, o Options) (*Result, error) {
 	return s.result(in), nil
 }
 
-// load starts the work that runs at the start, and schedules the arrival of the other work.
+// load starts the work that runs at the beginning, and schedules the arrivals of all other work.
 func (s *simulation) load(in *Input) {
 	for i := range in.Work {
 		w := &in.Work[i]
@@ -48,7 +48,6 @@ func (s *simulation) load(in *Input) {
 	}
 }
 
-// check returns an error if the input is not valid.
 func (in *Input) check() error {
 	if len(in.Nodes) == 0 {
 		return fmt.Errorf("%w: it has no nodes", ErrInput)
@@ -80,7 +79,7 @@ type watch struct {
 
 var _ observer = (*watch)(nil)
 
-// passes reports progress once for each hour of the simulation.
+// passes reports the progress once for each simulated hour.
 func (w *watch) passes(s *simulation, until time.Time) {
 	if hour := until.Truncate(time.Hour); w.progress != nil && hour.After(w.told) {
 		w.told = hour

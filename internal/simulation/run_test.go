@@ -16,7 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// crowd is more work than the cluster has room for.
+// crowd returns an input with more work than the cluster has room for.
 func crowd(seed uint64) *Input {
 	in := room()
 	random := rand.New(rand.NewPCG(seed, 2))
@@ -37,8 +37,8 @@ func playOut(t *testing.T, in *Input, p Policy, o Options) *Result {
 	return r
 }
 
-// TestSameEachTime checks that the same input, policy and seed give the same course and the same
-// bytes, and leave the input unchanged. Another seed gives another course.
+// TestSameEachTime checks that two simulations of one input, policy and seed have the same steps
+// and the same result, and that the input is not changed. Another seed must have other steps.
 func TestSameEachTime(t *testing.T) {
 	t.Parallel()
 	for _, policy := range NamedPolicies() {
@@ -62,7 +62,7 @@ func TestSameEachTime(t *testing.T) {
 	}
 }
 
-// course is an observer that records each decision, and the pods on all nodes after each event. Its
+// course is an observer that records each decision, and the pods of all nodes after each event. The
 // last step is the Result.
 type course struct {
 	watch
@@ -70,7 +70,7 @@ type course struct {
 	nodes string
 }
 
-// courseOf returns the course of a simulation with failing calls and delayed deletions.
+// courseOf returns the course of a simulation in which calls fail and deletions are delayed.
 func courseOf(t *testing.T, in *Input, p Policy, seed uint64) *course {
 	t.Helper()
 	c := &course{}
@@ -117,7 +117,8 @@ func (c *course) settled(s *simulation) {
 	}
 }
 
-// parts returns the first step that is different in another course, or -1.
+// parts returns the index of the first step that differs between two courses, or -1 if they are
+// equal.
 func (c *course) parts(other *course) int {
 	for i := range max(len(c.steps), len(other.steps)) {
 		if c.step(i) != other.step(i) {
@@ -127,7 +128,7 @@ func (c *course) parts(other *course) int {
 	return -1
 }
 
-// step returns a step, or "" after the last one.
+// step returns the step with the index i. It returns "" after the last step.
 func (c *course) step(i int) string {
 	if i >= len(c.steps) {
 		return ""
@@ -135,15 +136,15 @@ func (c *course) step(i int) string {
 	return c.steps[i]
 }
 
-// TestHoursAddUp checks that the GPU time of all pods is used, lost or idle, and that all pods are
-// counted.
+// TestHoursAddUp checks that the GPU time of all pods equals the sum of used, lost and idle time,
+// and that each pod is counted.
 func TestHoursAddUp(t *testing.T) {
 	t.Parallel()
 	for _, policy := range NamedPolicies() {
 		t.Run(policy.Name, func(t *testing.T) {
 			t.Parallel()
 			in := crowd(4)
-			// Surplus members are left out, because a gang runs without them.
+			// Remove surplus members, because a gang runs without them.
 			for i := range in.Work {
 				in.Work[i].Requests = in.Work[i].Requests[:in.Work[i].MinCount]
 			}
@@ -177,7 +178,7 @@ func TestHoursAddUp(t *testing.T) {
 	}
 }
 
-// meter adds up the GPU usage of all nodes directly.
+// meter is an observer that sums up the GPU usage of all nodes.
 type meter struct {
 	watch
 	hours float64
@@ -191,7 +192,7 @@ func (m *meter) passes(s *simulation, until time.Time) {
 	m.hours += float64(gpus) * until.Sub(s.now).Hours()
 }
 
-// one is an input with one node of 4 GPUs.
+// one returns an input with one node that has 4 GPUs.
 func one(work ...Work) *Input {
 	in := &Input{Start: midnight(), Resources: []string{"gpu"}, GPU: 0, PerGPU: 1, Nodes: []Node{{Name: "a", Allocatable: core.Amounts{4}}}, Work: work}
 	for i := range in.Work {
@@ -210,7 +211,8 @@ func TestRun(t *testing.T) {
 	old, young := Work{Requests: gpus(2, 1), Runs: 3 * time.Hour}, Work{Requests: gpus(1, 1), Runs: time.Hour, Submitted: time.Hour}
 	often := low
 	often.Interval = 80 * time.Minute
-	// It has run for an hour, and the first half of that is saved. It is stopped twice.
+	// The work has run for an hour before the start, and half an hour of that is saved. It is
+	// stopped twice.
 	saved := Work{Requests: gpus(4, 1), Runs: 2 * time.Hour, On: []string{"a"}, Ran: time.Hour, Saved: 30 * time.Minute}
 	again := high
 	again.Submitted = 210 * time.Minute
@@ -263,7 +265,7 @@ func TestRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := playOut(t, c.in, Policy{Rule: c.rule, Order: c.order, Bands: c.bands}, Options{Seed: 1, Lasts: 24 * time.Hour, Checkpoint: c.checkpoint, Grace: time.Second})
-			// The tolerance covers the time of cycles and grace periods.
+			// The tolerance is for scheduling cycles and grace periods.
 			if r.Work.Done != c.wantDone || r.EvictedPods != c.wantPods || math.Abs(r.GPUHours.Lost-c.wantLost) > 0.01 || math.Abs(r.GPUHours.Used-c.wantUsed) > 0.01 {
 				t.Errorf("%d done, %d pods evicted, %+v; want %d, %d, %g lost, %g used", r.Work.Done, r.EvictedPods, r.GPUHours, c.wantDone, c.wantPods, c.wantLost, c.wantUsed)
 			}
@@ -271,7 +273,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestIdleGang checks that members on a node wait there for the others.
+// TestIdleGang checks that gang members that have a node wait there for the other members.
 func TestIdleGang(t *testing.T) {
 	t.Parallel()
 	in := one(Work{Requests: []core.Amounts{{2}}, Runs: time.Hour}, Work{Gang: true, MinCount: 2, Requests: []core.Amounts{{2}, {2}}, Runs: time.Hour})
@@ -281,8 +283,9 @@ func TestIdleGang(t *testing.T) {
 	}
 }
 
-// TestPreemptorWait checks that only waits with a preemption count, also one that has not ended. The
-// victim waits for an hour, and preempts nothing.
+// TestPreemptorWait checks that PreemptorWait has only waits with a preemption, including a wait
+// that has not ended. The victim waits for an hour and preempts nothing, so its wait does not
+// count.
 func TestPreemptorWait(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -306,8 +309,8 @@ func TestPreemptorWait(t *testing.T) {
 	}
 }
 
-// TestStopsInSimulation checks that a gang which was just stopped is not stopped again if the order
-// counts stops. Without stops, the gang with the later start is stopped twice.
+// TestStopsInSimulation checks that a gang that was just stopped is not stopped again if the order
+// counts stops. If it does not, the gang with the later start is stopped twice.
 func TestStopsInSimulation(t *testing.T) {
 	t.Parallel()
 	gang := Work{Gang: true, Whole: true, MinCount: 1, Requests: []core.Amounts{{2}}, Runs: 3 * time.Hour}

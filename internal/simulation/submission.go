@@ -2,31 +2,33 @@ package simulation
 
 import "time"
 
-// submission is one piece of submitted work with its history.
+// submission is submitted work with its history. Its GPU time and waiting time are part of the
+// Result.
 type submission struct {
 	work *Work
 	jobs []*job
-	// perGPU converts amounts to GPUs.
+	// perGPU converts amounts of the pods' requests to numbers of GPUs.
 	perGPU gpus
-	// since is the start of the current wait; zero while the work is not waiting. waited is the sum
-	// of the earlier waits.
+	// since is the start of the current wait. It is zero while the work does not wait. waited is
+	// the total length of earlier waits.
 	since  time.Time
 	waited time.Duration
-	// started is true once the work has run, and over once it has ended.
+	// started is true after the first start of the work. over is true after its end.
 	started, over bool
-	// preempted is true if the work has preempted during the current wait. preempting are the
-	// earlier waits with a preemption.
-	preempted  bool
+	// preempted is true if the work has preempted during its current wait.
+	preempted bool
+	// preempting has the lengths of earlier waits with a preemption.
 	preempting []time.Duration
-	// evictions counts how often the work was stopped, and evictedPods how many of its pods were
-	// evicted.
+	// evictions is the number of times that the work was stopped. evictedPods is the number of its
+	// pods that were evicted.
 	evictions, evictedPods int
-	// used, lost and idle are GPU-hours: work that counts, work that evictions discarded, and time
-	// spent waiting for other members or terminating.
+	// used, lost and idle are GPU-hours. used is work that counts, lost is work that evictions
+	// discarded, and idle is time of pods that waited for other members or terminated.
 	used, lost, idle float64
 }
 
-// gpus converts amounts to numbers of GPUs.
+// gpus converts amounts to numbers of GPUs. resource is the index of the GPU resource, and per is
+// its amount in one GPU.
 type gpus struct {
 	resource int
 	per      int64
@@ -39,7 +41,7 @@ func (g gpus) of(p *pod) float64 {
 	return float64(p.request[g.resource]) / float64(g.per)
 }
 
-// waits begins a wait. If the work has run before, an eviction ended its run.
+// waits begins a wait. If the work has run before, it was evicted.
 func (w *submission) waits(now time.Time) {
 	if !w.since.IsZero() || w.over {
 		return
@@ -50,22 +52,21 @@ func (w *submission) waits(now time.Time) {
 	}
 }
 
-// starts ends the wait: the work runs.
+// starts ends the current wait, because the work runs.
 func (w *submission) starts(now time.Time) {
 	w.halt(now)
 	w.started = true
 }
 
-// preempts records that the waiting work preempts.
+// preempts records that the work preempts during its current wait.
 func (w *submission) preempts() { w.preempted = !w.since.IsZero() }
 
-// ends records that the work has ended.
 func (w *submission) ends(now time.Time) {
 	w.halt(now)
 	w.over = true
 }
 
-// halt ends a wait.
+// halt ends the current wait, if there is one.
 func (w *submission) halt(now time.Time) {
 	if !w.since.IsZero() {
 		w.waited += now.Sub(w.since)
@@ -80,7 +81,8 @@ func (w *submission) works(p *pod, d time.Duration) { w.used += w.perGPU.of(p) *
 
 func (w *submission) idles(p *pod, d time.Duration) { w.idle += w.perGPU.of(p) * d.Hours() }
 
-// stopped accounts for a pod that ends after running for some time. The time kept is not lost.
+// stopped counts the GPU time of a pod that was stopped. ran is its running time, and kept is the
+// part of it that is not lost.
 func (w *submission) stopped(p *pod, ran, kept time.Duration) {
 	w.works(p, kept)
 	w.lost += w.perGPU.of(p) * (ran - kept).Hours()

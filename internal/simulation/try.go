@@ -8,15 +8,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// try decides for one job and carries the decision out.
+// try makes a decision for a job and carries it out.
 func (s *simulation) try(j *job) {
-	// 1. Keep the pods that fit in the limits of the job's queue.
+	// 1. Select the pods that fit into the limits of the job's queue.
 	pods := s.withinLimits(j)
 	if len(pods) < j.minCount {
 		s.turnDown(j)
 		return
 	}
-	// 2. Decide, on a snapshot of the cluster.
+	// 2. Make a decision on a snapshot of the cluster.
 	mark := s.engine.Waits.Mark()
 	held := s.promises(j)
 	p := s.preemptor(j, pods)
@@ -32,7 +32,7 @@ func (s *simulation) try(j *job) {
 	}
 	s.seen.decided(s, j, p, &d)
 	promises := s.promisesOf(pods, &d)
-	// 3. Apply the decision. Unless there is no room, a job that is alike may succeed too.
+	// 3. Apply the decision. If it found room, a job of equal likeness may find room too.
 	if d.Outcome == core.Infeasible {
 		s.refuse(j, s.turnedAway(j, &d, held), mark)
 		return
@@ -48,8 +48,8 @@ func (s *simulation) try(j *job) {
 	}
 }
 
-// makeRoom reserves room for a job that waits for terminating pods. It evicts the decision's
-// victims.
+// makeRoom reserves room for a job and evicts the decision's victims. The job then waits for
+// terminating pods.
 func (s *simulation) makeRoom(j *job, d *core.Decision, promises []reservation) {
 	news := slices.ContainsFunc(promises, func(st reservation) bool { return !slices.Contains(j.promises, st) })
 	s.promise(j, promises)
@@ -65,7 +65,7 @@ func (s *simulation) makeRoom(j *job, d *core.Decision, promises []reservation) 
 	}
 }
 
-// turnDown records that the job's queue leaves no room for the job. Its reservations are released.
+// turnDown records that the limits of its queue block the job. It releases the job's reservations.
 func (s *simulation) turnDown(j *job) {
 	s.seen.overLimit(s, j)
 	s.engine.Turns.TurnFailed(j.key)
@@ -73,7 +73,7 @@ func (s *simulation) turnDown(j *job) {
 	s.engine.Waits.ResolveVictims(j.key)
 }
 
-// refuse records that there is no room for the job. Its reservations are released.
+// refuse records that there is no room for the job. It releases the job's reservations.
 func (s *simulation) refuse(j *job, told *noRoom, mark engine.Mark) {
 	s.promise(j, nil)
 	s.engine.Waits.Resolve(j.key, engine.Reserved, engine.Protection, engine.ProtectionEnds)
@@ -82,8 +82,8 @@ func (s *simulation) refuse(j *job, told *noRoom, mark engine.Mark) {
 	s.tryLater(j, told, mark)
 }
 
-// tryLater registers the causes that retry a job without room: the release of reserved room, and
-// the end of protections. A deleted pod retries the job in any case.
+// tryLater registers the events that retry a job without room: the release of reserved room, and
+// the end of protections. In addition, every pod that leaves a node retries the job.
 func (s *simulation) tryLater(j *job, told *noRoom, mark engine.Mark) {
 	missed := false
 	if told.reserved {

@@ -37,10 +37,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// These helpers build the cluster of one case for the simulation and for the API. Upstream's own
-// preemption runs on the latter.
+// The helpers of this file build one cluster in two forms: for the simulation, and as API objects
+// for kube-scheduler's own preemption ("upstream").
 
-// situation is a small cluster, with a preemptor that may have no room.
+// situation is a small cluster and a preemptor, which may find no room.
 type situation struct {
 	*simulation
 	preemptor *job
@@ -48,10 +48,10 @@ type situation struct {
 
 const upstreamProfile = "upstream"
 
-// dimensions returns the resources of these clusters.
+// dimensions returns the resources of the clusters.
 func dimensions() []string { return []string{"cpu", "memory", "example.com/gpu", "pods"} }
 
-// someRequest returns a random request of a pod, with up to the given number of CPUs.
+// someRequest returns a random request of a pod for 1 to cpus CPUs and other resources.
 func someRequest(t *rapid.T, what string, cpus int64) core.Amounts {
 	return core.Amounts{
 		1000 * rapid.Int64Range(1, cpus).Draw(t, what+" cpu"), max(0, rapid.Int64Range(-4, 4).Draw(t, what+" memory")) << 30,
@@ -59,13 +59,14 @@ func someRequest(t *rapid.T, what string, cpus int64) core.Amounts {
 	}
 }
 
-// somePriority returns one of a few priorities, so that many are equal.
+// somePriority returns a random element of of. The list is short, so that many priorities are
+// equal.
 func somePriority(t *rapid.T, what string, of ...int32) int32 {
 	return rapid.SampledFrom(of).Draw(t, what+" priority")
 }
 
-// someSituation returns nodes of several sizes with pods of several priorities. Some of the pods
-// terminate. Other pods have reservations, and the preemptor may have one too.
+// someSituation returns a random situation. Nodes have several sizes, pods have several priorities,
+// and some pods terminate. Some pending pods have reservations, and the preemptor may have one too.
 func someSituation(t *rapid.T) *situation {
 	in := &Input{Start: midnight(), Resources: dimensions(), GPU: 2, PerGPU: 1}
 	for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
@@ -92,8 +93,8 @@ func someSituation(t *rapid.T) *situation {
 			}
 			add(free, w.Requests[0], -1)
 			count++
-			// Starts are distinct. Among pods with equal starts or nodes with equal costs, upstream
-			// may choose any.
+			// All starts are different. If pods had equal starts, or nodes had equal costs,
+			// upstream could choose any of them.
 			w.On = []string{n.name}
 			w.Ran = time.Duration(rapid.IntRange(0, 3).Draw(t, w.Name+" ran"))*time.Hour + time.Duration(count)*time.Second
 			j := s.jobsOf(&w)[0]
@@ -122,7 +123,8 @@ func someSituation(t *rapid.T) *situation {
 	return &situation{s, j}
 }
 
-// reserved returns the room reserved on nodes that the preemptor cannot use.
+// reserved returns the room on each node that the preemptor cannot use because it is reserved for
+// other pods.
 func (s *situation) reserved() map[string]core.Amounts { return reservedOn(s.promises(s.preemptor)) }
 
 // quantities converts amounts to a ResourceList.
@@ -141,7 +143,7 @@ func quantities(a core.Amounts) corev1.ResourceList {
 	return out
 }
 
-// apiPod converts a pod to an API object.
+// apiPod converts a pod of the simulation to an API object.
 func apiPod(p *pod) *corev1.Pod {
 	requests := quantities(p.request)
 	delete(requests, corev1.ResourcePods)
@@ -172,7 +174,7 @@ func apiPod(p *pod) *corev1.Pod {
 	return out
 }
 
-// upstream is the plugin DefaultPreemption in its own framework.
+// upstream is the plugin DefaultPreemption in a scheduling framework.
 type upstream struct {
 	client    *fake.Clientset
 	framework framework.Framework
@@ -235,7 +237,7 @@ func newUpstream(ctx context.Context, t *rapid.T, s *situation) *upstream {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	// Add the nominated pods to the queue. Otherwise the framework would only have their names.
+	// Add the nominated pods to the queue. Otherwise, the framework would know only their names.
 	for _, pod := range nominated {
 		queue.Add(ctx, pod)
 	}
@@ -246,8 +248,8 @@ func newUpstream(ctx context.Context, t *rapid.T, s *situation) *upstream {
 	return u
 }
 
-// filter runs the filters for all nodes, as a cycle does, and reports whether the pod fits on any
-// node.
+// filter runs the filters on all nodes, as a scheduling cycle does. fits is true if the pod fits on
+// any node.
 func (u *upstream) filter(ctx context.Context, t *rapid.T) (state fwk.CycleState, statuses *framework.NodeToStatus, fits bool) {
 	state = framework.NewCycleState()
 	if _, status, _ := u.framework.RunPreFilterPlugins(ctx, state, u.pod); !status.IsSuccess() {
@@ -262,7 +264,7 @@ func (u *upstream) filter(ctx context.Context, t *rapid.T) (state fwk.CycleState
 	return state, statuses, fits
 }
 
-// inWords formats the victims of each node.
+// inWords returns the nodes and their victims as text.
 func inWords(nodes []string, victims func(node string) []string) string {
 	slices.Sort(nodes)
 	out := make([]string, len(nodes))
@@ -272,8 +274,8 @@ func inWords(nodes []string, victims func(node string) []string) string {
 	return strings.Join(out, "; ")
 }
 
-// dryRun returns upstream's victims by node. It starts at an offset and stops when it has enough
-// candidates.
+// dryRun returns the victims that upstream finds on each node, as text. The search begins at the
+// node with the index offset and ends with enough candidates.
 func (u *upstream) dryRun(ctx context.Context, t *rapid.T, state fwk.CycleState, statuses *framework.NodeToStatus, offset, enough int) string {
 	potential, err := statuses.NodesForStatusCode(u.framework.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
 	if err != nil {
@@ -298,7 +300,7 @@ func (u *upstream) dryRun(ctx context.Context, t *rapid.T, state fwk.CycleState,
 	return inWords(nodes, func(node string) []string { return victims[node] })
 }
 
-// dryRun returns the model's victims by node.
+// dryRun returns the victims that the model finds on each node, as text.
 func (s *situation) dryRun(offset, enough int) string {
 	potential := largeEnough(s.nodes, s.preemptor)
 	if len(potential) == 0 {
@@ -315,7 +317,7 @@ func (s *situation) dryRun(offset, enough int) string {
 	return inWords(nodes, func(node string) []string { return victims[node] })
 }
 
-// deleted returns the names of the pods that upstream deleted.
+// deleted returns the names of the pods that upstream has deleted.
 func (u *upstream) deleted() []string {
 	var out []string
 	for _, action := range u.client.Actions() {
@@ -327,7 +329,7 @@ func (u *upstream) deleted() []string {
 	return out
 }
 
-// silent records no events.
+// silent is an event recorder that drops all events.
 type silent struct{}
 
 func (silent) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
@@ -335,8 +337,8 @@ func (silent) Eventf(runtime.Object, runtime.Object, string, string, string, str
 func (s silent) WithLogger(klog.Logger) events.EventRecorderLogger { return s }
 
 // TestModelOfKubeScheduler compares the model of kube-scheduler's preemption with the plugin's own
-// code. On generated clusters, both must find the same victims on each node. Both must also evict
-// from the same node, wait, or find no room.
+// code, in random situations. Both must find the same victims on each node. Both must then evict
+// from the same node, or wait, or find no room.
 func TestModelOfKubeScheduler(t *testing.T) {
 	t.Parallel()
 	metrics.Register()
@@ -372,7 +374,7 @@ func TestModelOfKubeScheduler(t *testing.T) {
 		}
 		s.compare(t, &d, result, status.IsSuccess(), u.deleted())
 	}
-	// Each round checks a hundred clusters.
+	// Each round of rapid.Check checks a hundred situations.
 	for range 10 {
 		rapid.Check(t, check)
 	}
@@ -384,7 +386,8 @@ func TestModelOfKubeScheduler(t *testing.T) {
 	}
 }
 
-// compare checks that a decision of the model equals upstream's result.
+// compare checks that a decision of the model equals upstream's result. found is false if upstream
+// found no node.
 func (s *situation) compare(t *rapid.T, d *core.Decision, result *fwk.PostFilterResult, found bool, deleted []string) {
 	var told []string
 	for i := range d.Victims {
@@ -393,7 +396,7 @@ func (s *situation) compare(t *rapid.T, d *core.Decision, result *fwk.PostFilter
 	slices.Sort(told)
 	switch {
 	case !found && result == nil:
-		// The pod may not preempt, or not yet, and keeps its nominated node.
+		// The pod keeps its nominated node, because it must not preempt, or must not preempt yet.
 		if j := s.preemptor; !j.never && (d.Outcome != core.Waits || d.Placements[0].Node != j.promises[0].node.name) || j.never && d.Outcome != core.Infeasible {
 			t.Fatalf("upstream waits; the model: %s on %v", d.Outcome, d.Placements)
 		}
@@ -405,7 +408,7 @@ func (s *situation) compare(t *rapid.T, d *core.Decision, result *fwk.PostFilter
 		if d.Outcome != core.Preempts && d.Outcome != core.Waits {
 			t.Fatalf("upstream takes %v on %s; the model: %s", deleted, result.NominatedNodeName, d.Outcome)
 		}
-		// Starts are distinct, so no two nodes have the same cost.
+		// All starts are different, so no two nodes have equal costs.
 		if node := d.Placements[0].Node; node != result.NominatedNodeName || !slices.Equal(told, deleted) {
 			t.Fatalf("the model takes %v on %s, and upstream %v on %s", told, node, deleted, result.NominatedNodeName)
 		}

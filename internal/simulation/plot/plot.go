@@ -1,7 +1,8 @@
-// Package plot draws the waits of simulations as SVG.
+// Package plot draws the waiting times of simulations as SVG.
 //
-// The plot has a panel for each priority with enough work. In a panel, each policy has a line that
-// shows the part of the work that waited at most a given time. Lines differ in color and in dashes.
+// The plot has a panel for each priority with enough work. In a panel, each policy has a line. The
+// line shows, for each waiting time, the percentage of the work that waited at most that time. The
+// lines of policies differ in color and in dashes.
 package plot
 
 import (
@@ -14,16 +15,17 @@ import (
 
 const (
 	width, panelHeight, left, right, top, gap = 760, 190, 60, 20, 56, 50
-	// fewest is the least amount of work that makes a distribution.
+	// fewest is the smallest number of workloads in a panel.
 	fewest = 50
-	// lowest is the start of the vertical axis, in percent. Most work does not wait at all.
+	// lowest is the start of the vertical axis, in percent. It is not 0, because most work does not
+	// wait at all.
 	lowest = 50
-	// longest is the end of the horizontal axis, in seconds. The axis begins at one second.
+	// longest is the end of the horizontal axis, in seconds. The axis starts at one second.
 	longest = 86400
 )
 
-// style supports light and dark color schemes. A viewer without such a preference shows the light
-// one.
+// style has the colors for light and dark color schemes. Viewers without a color scheme show the
+// light colors.
 const style = `<style>
 text{font:13px system-ui,sans-serif;fill:#1f2328}.title{font-weight:600}.frame{fill:none;stroke:#8c959f}.grid{stroke:#d0d7de}
 .line{fill:none;stroke-width:2}.p0{stroke:#0550ae}.p1{stroke:#116329;stroke-dasharray:9 3}.p2{stroke:#a40e26;stroke-dasharray:3 3}.p3{stroke:#6e5494;stroke-dasharray:12 3 3 3}
@@ -33,8 +35,8 @@ text{font:13px system-ui,sans-serif;fill:#1f2328}.title{font-weight:600}.frame{f
 </style>
 `
 
-// Draw returns the plot of at least one result as SVG. If no priority has enough work for a
-// distribution, the plot has a panel for each priority with any work.
+// Draw returns a plot of the results as SVG. There must be at least one result. If no priority has
+// enough work for a panel, each priority with any work gets one.
 func Draw(results []*simulation.Result) string {
 	panels := withWork(results[0], fewest)
 	if len(panels) == 0 {
@@ -57,7 +59,7 @@ func Draw(results []*simulation.Result) string {
 	return b.String()
 }
 
-// withWork returns the indexes of the priorities that have at least the given amount of work.
+// withWork returns the indexes of the priorities with at least least workloads.
 func withWork(r *simulation.Result, least int) []int {
 	var out []int
 	for i := range r.Priorities {
@@ -68,7 +70,7 @@ func withWork(r *simulation.Result, least int) []int {
 	return out
 }
 
-// panel draws one priority.
+// panel draws the panel of the priority with the index i.
 func panel(b *strings.Builder, results []*simulation.Result, i, y int) {
 	g := &results[0].Priorities[i]
 	fmt.Fprintf(b, `<text class="title" x="%d" y="%d">priority %d, %d workloads: part that waited at most so long</text>`+"\n", left, y-8, g.Priority, g.Work)
@@ -98,13 +100,13 @@ func panel(b *strings.Builder, results []*simulation.Result, i, y int) {
 	}
 }
 
-// across returns the horizontal position of a wait. The axis is logarithmic.
+// across returns the x coordinate of a waiting time. The axis is logarithmic.
 func across(seconds float64) float64 {
 	part := math.Log(min(max(seconds, 1), longest)) / math.Log(longest)
 	return left + part*float64(width-left-right)
 }
 
-// down returns the vertical position of a percentage in a panel.
+// down returns the y coordinate of a percentage, in the panel whose top is y.
 func down(y, part int) float64 {
 	return float64(y+panelHeight) - float64(part-lowest)/(100-lowest)*panelHeight
 }

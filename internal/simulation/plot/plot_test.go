@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
-// result returns the result of a policy with two priorities. The waits of both range from zero to
-// most seconds.
+// result returns the result of a policy for two priorities. The waiting times of both range from 0
+// to most seconds. work is the number of workloads of the first priority.
 func result(policy string, work int, most float64) *simulation.Result {
 	waits := simulation.Waits{P99: most}
 	for p := range 101 {
@@ -21,8 +21,8 @@ func result(policy string, work int, most float64) *simulation.Result {
 	return &simulation.Result{Policy: policy, Priorities: []simulation.Group{{Priority: 1000, Work: work, Wait: waits}, {Priority: 10, Work: 2, Wait: waits}}}
 }
 
-// TestDraw checks that the plot is XML. It has a panel for each priority with enough work, or for
-// each priority with any work if no priority has enough.
+// TestDraw checks that the plot is valid XML and has a panel for each priority with enough work. If
+// no priority has enough work, each priority with any work has a panel.
 func TestDraw(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
