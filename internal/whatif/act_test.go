@@ -68,7 +68,8 @@ func TestPlanIsWhatIsDone(t *testing.T) {
 	}
 }
 
-// compare plans the work of a generated cluster, runs a scheduler on it, and compares the results.
+// compare plans the work in a generated cluster, runs a scheduler in that cluster, and compares the
+// results. It returns the planned outcome.
 func compare(t *testing.T, seed uint64) core.Outcome {
 	t.Helper()
 	s, w := generated(seed, time.Now())
@@ -94,10 +95,11 @@ func compare(t *testing.T, seed uint64) core.Outcome {
 	if got := a.victims(); !slices.Equal(got, victims) {
 		t.Errorf("The scheduler takes %v; planned were %v (%s: %s)", got, victims, step.Outcome, step.Message)
 	}
-	// If work is evicted because of a limit, other nodes may have room already. After the eviction
-	// any node may be as good as the planned one.
+	// If pods are evicted because of the limit of a queue, other nodes may have room already. After
+	// the eviction, they may be as good as the planned node.
 	anyNode := len(victims) > 0 && slices.ContainsFunc(s.queues, func(q *v1alpha1.Queue) bool { return len(q.Spec.Limit) > 0 })
-	// Identical members are interchangeable: the leader is placed first.
+	// Members of the gang are identical, so the scheduler may exchange their nodes: it places the
+	// leader first.
 	var places []string
 	for _, place := range step.Placements {
 		places = append(places, place.Node)
@@ -105,8 +107,8 @@ func compare(t *testing.T, seed uint64) core.Outcome {
 	slices.Sort(places)
 	anyNode = anyNode || len(step.Pods) > 1 && slices.Equal(slices.Sorted(maps.Values(nodes)), places)
 	for pod, node := range nodes {
-		// Victims are deleted one after the other. The pod may be bound as soon as the deleted pods
-		// leave enough room, including other pods of a group.
+		// The victims are deleted one after the other. The pod may be bound to another node as soon
+		// as the deleted pods have left enough room there.
 		if !anyNode && !slices.Contains(planned[pod], node) && !slices.Contains(left, node) {
 			t.Errorf("The scheduler puts %s on %s; planned were %v (%s: %s)", pod, node, planned[pod], step.Outcome, step.Message)
 		}
@@ -117,8 +119,8 @@ func compare(t *testing.T, seed uint64) core.Outcome {
 	return step.Outcome
 }
 
-// generated returns a random cluster and work to place in it. The cluster is nearly full of pods
-// and gangs of several priorities, some of them in queues.
+// generated returns a random cluster, and work to place in it. The cluster is almost full. Its pods
+// and gangs have several priorities, and some are in queues.
 func generated(seed uint64, now time.Time) (*scene, manifest.Workload) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := newScene(now)
@@ -189,7 +191,7 @@ func generated(seed uint64, now time.Time) (*scene, manifest.Workload) {
 	return s, work(s, r, queue())
 }
 
-// work returns random work to place.
+// work returns random work to place: a pod or a gang.
 func work(s *scene, r *rand.Rand, queue string) manifest.Workload {
 	priority, gpus := int32(100*r.IntN(5)), int64(1+r.IntN(4))
 	if r.IntN(2) == 0 {
@@ -200,12 +202,12 @@ func work(s *scene, r *rand.Rand, queue string) manifest.Workload {
 		return manifest.Workload{Kind: "Pod", Namespace: "ns", Name: "new", Pods: []*corev1.Pod{pod}}
 	}
 	count := 2 + r.IntN(4)
-	// Sometimes the gang lacks a member.
+	// In some cases, the gang has too few members.
 	s.group("new", int32(max(count-r.IntN(3)+r.IntN(2), 1)), priority, v1alpha1.DisruptionModePod, queue)
 	return manifest.Workload{Kind: "PodGroup", Namespace: "ns", Name: "new", Gang: true, Pods: members(s, "new", count, gpus, priority)}
 }
 
-// acting is a running scheduler whose client has no server.
+// acting is a running scheduler with a fake client.
 type acting struct {
 	t      *testing.T
 	client *fake.Clientset
@@ -215,13 +217,14 @@ type acting struct {
 	taken []string
 }
 
-// act runs a scheduler on a scene and some pods until the test ends.
+// act runs a scheduler in the cluster of a scene, with further pods, until the test ends.
 func act(t *testing.T, s *scene, pods []*corev1.Pod) *acting {
 	t.Helper()
 	return actWith(t, s, pods, scheduler.Inputs{}, func(*scheduler.Scheduler, informers.SharedInformerFactory) {})
 }
 
-// actWith is act with inputs of the plugins, and with a function to call before the scheduler runs.
+// actWith works like act. in has inputs for the plugins. before is called before the scheduler
+// runs.
 func actWith(t *testing.T, s *scene, pods []*corev1.Pod, in scheduler.Inputs, before func(*scheduler.Scheduler, informers.SharedInformerFactory)) *acting {
 	t.Helper()
 	a := &acting{t: t, client: fake.NewClientset(s.objects(pods...)...), pods: pods}
@@ -279,7 +282,7 @@ func actWith(t *testing.T, s *scene, pods []*corev1.Pod, in scheduler.Inputs, be
 	return a
 }
 
-// Evict deletes the victims at once.
+// Evict implements eviction.Executor. It deletes the victims at once.
 func (a *acting) Evict(_ context.Context, order eviction.Order, _ eviction.Scheduler) <-chan eviction.Outcome {
 	outcome := make(chan eviction.Outcome, 1)
 	go func() {
@@ -296,10 +299,10 @@ func (a *acting) Evict(_ context.Context, order eviction.Order, _ eviction.Sched
 	return outcome
 }
 
-// Nominate does nothing. The reservations of the running scheduler suffice.
+// Nominate does nothing, because the reservations of the scheduler are enough.
 func (*acting) Nominate(context.Context, []podstatus.Nomination) {}
 
-// bind binds a pod as the API server does.
+// bind handles a call that binds a pod, like an API server.
 func (a *acting) bind(action clienttesting.Action) (bool, runtime.Object, error) {
 	create, ok := action.(clienttesting.CreateAction)
 	if !ok || action.GetSubresource() != "binding" {
@@ -323,8 +326,9 @@ func (a *acting) bind(action clienttesting.Action) (bool, runtime.Object, error)
 	return true, binding, pods.Update(gvr, pod, binding.Namespace)
 }
 
-// await waits until the planned number of pods is bound, and returns their nodes. If no pod is
-// planned, it waits until the scheduler reports a pod as unschedulable or all pods are gated.
+// await waits until as many pods are bound as planned, and returns the node of each pod. If no pod
+// is planned to be bound, it waits until the scheduler reports a pod as unschedulable, or until
+// gated returns true.
 func (a *acting) await(planned int) map[string]string {
 	a.t.Helper()
 	var bound map[string]string
@@ -346,7 +350,7 @@ func (a *acting) await(planned int) map[string]string {
 				refused++
 			}
 		}
-		// Members that are gated in PreEnqueue have no condition.
+		// Gated members get no condition.
 		return len(bound) == planned && (planned > 0 || refused > 0 || a.gated(ctx)), nil
 	})
 	if err != nil {
@@ -355,7 +359,7 @@ func (a *acting) await(planned int) map[string]string {
 	return bound
 }
 
-// gated waits for a short time, and reports whether nothing was evicted in that time.
+// gated waits for a short time. It reports whether nothing was evicted in that time.
 func (a *acting) gated(ctx context.Context) bool {
 	for range 20 {
 		select {

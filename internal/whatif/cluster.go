@@ -34,42 +34,44 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// NotOursError is the error of previews for pods of another scheduler.
+// NotOursError is the error for a preview of a pod that belongs to another scheduler.
 type NotOursError struct {
-	// Pod is the pod, and Scheduler the scheduler that its spec names.
+	// Pod is the pod, and Scheduler is its schedulerName.
 	Pod       types.NamespacedName
 	Scheduler string
-	// Profiles are the scheduler names of the configuration.
+	// Profiles has the scheduler names of the configuration's profiles.
 	Profiles []string
 }
 
-// Error names the field of the pod to change.
+// Error names the schedulerName that the pod must have.
 func (e *NotOursError) Error() string {
 	return fmt.Sprintf("pod %s asks for the scheduler %q, and Reprieve's configuration has %q: write schedulerName: %s in its spec, or give the file of another configuration with --config",
 		e.Pod, e.Scheduler, e.Profiles, e.Profiles[0])
 }
 
-// Cluster is a scheduler on the objects of an inventory that runs no scheduling cycles. Only one
-// goroutine may use it at a time. The caller of [New] must close it.
+// Cluster is a scheduler that has the objects of an inventory and runs no scheduling cycles. It is
+// not safe for concurrent use. The caller of [New] must call Close.
 type Cluster struct {
 	objects *inventory.Inventory
 	sched   *kubescheduler.Scheduler
 	shared  *scheduler.Scheduler
-	// plugins are Reprieve's plugins, by profile.
+	// plugins maps a scheduler name to the instance of Reprieve's plugin in that profile.
 	plugins map[string]*scheduler.Plugin
 	groups  gang.Source
 	trees   *gang.Trees
 	derived *derived.Groups
-	// pods are the pods of the inventory, sorted by namespace and name. They belong to the informer
-	// and must not be changed.
+	// pods has the pods of the inventory, sorted by namespace and name. The informer's cache shares
+	// them, so they must not be changed.
 	pods []*corev1.Pod
-	// members counts the members of each group that have not finished, do not terminate and have no
-	// scheduling gate. It is nil until isComplete needs it.
+	// members maps a group to the number of its members that count towards minCount. These members
+	// have not finished, do not terminate and have no scheduling gates. It is nil until isComplete
+	// needs it.
 	members map[types.NamespacedName]int
 	close   func()
 }
 
-// New returns a Cluster of objects, with the profiles and extenders of a scheduler's configuration.
+// New returns a Cluster with the objects. cfg is the scheduler's configuration, including its
+// profiles and extenders.
 func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (*Cluster, error) {
 	trees, keys, err := derived.Trees(objects)
 	if err != nil {
@@ -83,10 +85,10 @@ func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSche
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	// The context ends all goroutines of this Cluster.
+	// Canceling this context ends all goroutines of the Cluster.
 	running, cancel := context.WithCancel(ctx)
 	c := &Cluster{objects: objects, groups: trees, trees: trees, derived: belonging, plugins: make(map[string]*scheduler.Plugin), close: cancel}
-	// Its informer of pods leaves finished pods out.
+	// The factory's informer of pods omits finished pods.
 	factory := kubescheduler.NewInformerFactory(client, 0, nil)
 	if c.sched, err = c.newScheduler(running, client, factory, cfg); err != nil {
 		cancel()
@@ -107,8 +109,8 @@ func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSche
 // Close ends all goroutines of the Cluster.
 func (c *Cluster) Close() { c.close() }
 
-// newScheduler returns a kube-scheduler with Reprieve's plugins, and stores these plugins in the
-// Cluster.
+// newScheduler returns a kube-scheduler with Reprieve's plugins. It stores the instances of
+// Reprieve's plugin in c.plugins.
 func (c *Cluster) newScheduler(ctx context.Context, client kubernetes.Interface, factory informers.SharedInformerFactory, cfg *config.KubeSchedulerConfiguration) (*kubescheduler.Scheduler, error) {
 	inputs := scheduler.Inputs{
 		Groups: c.groups, Trees: c.trees, Engine: engine.New(nil), Evictor: idle{},
@@ -149,7 +151,8 @@ func (c *Cluster) newScheduler(ctx context.Context, client kubernetes.Interface,
 	return sched, nil
 }
 
-// fill passes all objects to the scheduler, in the same order as when a scheduler starts.
+// fill passes all objects to the scheduler. The order is the same as at the start of a real
+// scheduler.
 func (c *Cluster) fill(ctx context.Context, factory informers.SharedInformerFactory, groups []types.NamespacedName) error {
 	queues, err := inventory.Decode[*v1alpha1.Queue](c.objects, inventory.Queues)
 	if err != nil {
@@ -183,8 +186,9 @@ func (c *Cluster) fill(ctx context.Context, factory informers.SharedInformerFact
 	return nil
 }
 
-// awaitHandlers waits until the scheduler has processed all objects. It polls every 2 milliseconds.
-// The library polls every 100 milliseconds, which is most of a preview's time in a small cluster.
+// awaitHandlers waits until the scheduler has processed all objects. It checks every 2
+// milliseconds. The library's function checks every 100 milliseconds, which would be most of the
+// duration of a preview in a small cluster.
 func (c *Cluster) awaitHandlers(ctx context.Context) error {
 	const soon = 2 * time.Millisecond
 	for {
@@ -200,8 +204,8 @@ func (c *Cluster) awaitHandlers(ctx context.Context) error {
 	}
 }
 
-// Preview returns the result of the next scheduling cycle of a pending pod, or of its gang. It
-// returns a [*NotOursError] for the pods of other schedulers.
+// Preview returns the result that the next scheduling cycle would have for a pending pod, or for
+// its gang. It returns a [*NotOursError] for a pod of another scheduler.
 func (c *Cluster) Preview(ctx context.Context, key types.NamespacedName) (scheduler.Preview, error) {
 	pod, ok := c.Pod(key)
 	if !ok {
@@ -221,8 +225,8 @@ func (c *Cluster) Preview(ctx context.Context, key types.NamespacedName) (schedu
 	return preview, nil
 }
 
-// level updates the snapshot of a profile's framework from the cache, as a cycle does when it
-// starts.
+// level updates the snapshot of a profile's framework from the cache, as the framework does at the
+// start of each scheduling cycle.
 func (c *Cluster) level(profile string) error {
 	snapshot, ok := c.sched.Profiles[profile].SnapshotSharedLister().(*internalcache.Snapshot)
 	if !ok {
@@ -234,7 +238,8 @@ func (c *Cluster) level(profile string) error {
 	return nil
 }
 
-// Pod returns a pod by its name. The caller must not change the pod.
+// Pod returns the pod with the name. It returns false if there is none. The caller must not change
+// the pod.
 func (c *Cluster) Pod(key types.NamespacedName) (*corev1.Pod, bool) {
 	i, found := slices.BinarySearchFunc(c.pods, key, func(pod *corev1.Pod, key types.NamespacedName) int {
 		return cmp.Or(cmp.Compare(pod.Namespace, key.Namespace), cmp.Compare(pod.Name, key.Name))
@@ -245,11 +250,12 @@ func (c *Cluster) Pod(key types.NamespacedName) (*corev1.Pod, bool) {
 	return c.pods[i], true
 }
 
-// Scheduler returns the state that Reprieve's plugins share, such as the quota ledger and the
-// members of groups.
+// Scheduler returns the state that the profiles of Reprieve's plugin share, such as the quota
+// ledger and the members of groups.
 func (c *Cluster) Scheduler() *scheduler.Scheduler { return c.shared }
 
-// GroupOf returns the key of the PodGroup that a pod belongs to, as the scheduler determines it.
+// GroupOf returns the key of the PodGroup or the tree that a pod belongs to, as the scheduler
+// determines it.
 func (c *Cluster) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return c.trees.Membership(c.derived).GroupOf(pod)
 }
@@ -257,10 +263,10 @@ func (c *Cluster) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 // Groups returns the source of PodGroups.
 func (c *Cluster) Groups() gang.Source { return c.groups }
 
-// idle is the evictor of a scheduler that carries nothing out.
+// idle is an evictor that evicts nothing.
 type idle struct{}
 
-// Evict returns an error. No caller exists, because no PostFilter runs.
+// Evict returns an error. It is never called, because no PostFilter runs.
 func (idle) Evict(context.Context, eviction.Order, eviction.Scheduler) <-chan eviction.Outcome {
 	refused := make(chan eviction.Outcome, 1)
 	refused <- eviction.Outcome{Err: errors.New("nothing is evicted in a preview")}

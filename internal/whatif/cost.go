@@ -9,21 +9,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Cost is the loss that the eviction of pods causes.
+// Cost is the loss that evictions cause.
 type Cost struct {
-	// Pods counts the evicted pods. Groups counts the PodGroups that are evicted as a whole.
+	// Pods is the number of evicted pods. Groups is the number of PodGroups that are evicted as a
+	// whole.
 	Pods   int `json:"pods"`
 	Groups int `json:"groups"`
-	// GPUHours and CPUHours are the hours that the pods have been given since they started. Work
-	// that cannot resume loses them.
+	// GPUHours and CPUHours are the resources that the evicted pods have used since their start, in
+	// hours of one GPU or CPU. They are lost if the work cannot resume.
 	GPUHours float64 `json:"gpuHours"`
 	CPUHours float64 `json:"cpuHours"`
-	// LostDeviceHours is the work that is lost: device-hours since the last checkpoints. It
+	// LostDeviceHours is the lost work in device-hours, counted from the last checkpoints. It
 	// includes the work of other members of gangs that fall below minCount.
 	LostDeviceHours float64 `json:"lostDeviceHours"`
 }
 
-// Add adds another cost.
+// Add adds other to c.
 func (c *Cost) Add(other Cost) {
 	c.Pods += other.Pods
 	c.Groups += other.Groups
@@ -32,7 +33,7 @@ func (c *Cost) Add(other Cost) {
 	c.LostDeviceHours += other.LostDeviceHours
 }
 
-// costOf returns the cost of evicting a pod now.
+// costOf returns the cost of evicting a pod at the time now.
 func costOf(pod *corev1.Pod, now time.Time) Cost {
 	cost := Cost{Pods: 1}
 	if pod.Status.StartTime == nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// documentedConfiguration returns the complete file at the beginning of docs/configuration.md.
+// documentedConfiguration returns the complete configuration file that docs/configuration.md shows
+// first.
 func documentedConfiguration(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
@@ -30,8 +31,8 @@ func documentedConfiguration(t *testing.T) string {
 	return text
 }
 
-// TestGuardsOfAllProfiles checks that each protection lists the profiles whose preemptors it
-// applies to, unless it applies to all.
+// TestGuardsOfAllProfiles checks which profiles a protection lists: the profiles whose preemptors
+// it applies to, or none if it applies to all.
 func TestGuardsOfAllProfiles(t *testing.T) {
 	t.Parallel()
 	const (
@@ -42,10 +43,9 @@ func TestGuardsOfAllProfiles(t *testing.T) {
 		plain    = "  - schedulerName: plain\n    plugins:\n      queueSort:\n        enabled: [{name: ReprievePrioritySort}]\n        disabled: [{name: PrioritySort}]\n"
 	)
 	for name, c := range map[string]struct {
-		// change edits the documented file.
+		// change edits the text of the documented configuration.
 		change func(text string) string
-		// want lists each protection's unit, rule, remaining time and profiles, sorted by the end
-		// of the protection.
+		// want lists the protections, sorted by their end: unit, rule, remaining time and profiles.
 		want []string
 	}{
 		"the documented file": {
@@ -84,8 +84,8 @@ func TestGuardsOfAllProfiles(t *testing.T) {
 			}
 			s := newScene(noon)
 			s.node("node-a", 8)
-			// Both pods have run for five minutes. The first one belongs to the profile with a
-			// default of ten minutes, the second to no profile.
+			// Both pods have run for five minutes. The profile of the first pod has a default
+			// min-runtime of ten minutes. The second pod belongs to no profile.
 			patient := s.running("patient", "", "node-a", 1, 100, 5*time.Minute)
 			patient.Spec.PriorityClassName, patient.Spec.SchedulerName = "tolerant", "reprieve-batch"
 			s.running("foreign", "", "node-a", 1, 100, 5*time.Minute).Spec.SchedulerName = "another"
@@ -110,7 +110,7 @@ func TestGuardsOfAllProfiles(t *testing.T) {
 	}
 }
 
-// inWords formats a protection as this test expects it.
+// inWords returns a protection in the form of want.
 func inWords(g *whatif.Guard) string {
 	until, of := "no end", "all"
 	if !g.Until.IsZero() {

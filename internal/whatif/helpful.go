@@ -11,8 +11,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// complete returns all units that the rule NotLowerPriority protects from a pod. A decision names
-// only the first few of them. Lists that are short or contain other rules are returned unchanged.
+// complete returns all units that the rule NotLowerPriority protects from a pod, because a decision
+// names only the first few of them. It returns the list units unchanged if the list is shorter than
+// that, or if it contains other rules.
 func (c *Cluster) complete(units []core.ProtectedUnit, pods []*corev1.Pod) []core.ProtectedUnit {
 	const mostNamed = 20
 	other := slices.ContainsFunc(units, func(u core.ProtectedUnit) bool { return u.Rule != core.RuleNotLowerPriority })
@@ -43,9 +44,10 @@ func (c *Cluster) complete(units []core.ProtectedUnit, pods []*corev1.Pod) []cor
 	return out
 }
 
-// byHelp sorts protected units by the number of these pods that would fit on their nodes without
-// them. Units that would suffice alone come first. Equal units are sorted by the end of their
-// protection. Units without any gain come last, in the decision's order of importance.
+// byHelp sorts protected units by their gain: the number of the given pods that would fit if the
+// unit were evicted. Units whose eviction would be enough come first. Units with equal gain are
+// sorted by the end of their protection. Units without any gain come last, in the order of the
+// decision.
 func (c *Cluster) byHelp(units []core.ProtectedUnit, pods []*corev1.Pod) error {
 	if len(units) < 2 || len(pods) == 0 {
 		return nil
@@ -79,7 +81,8 @@ func (c *Cluster) byHelp(units []core.ProtectedUnit, pods []*corev1.Pod) error {
 	return nil
 }
 
-// compareEnds compares ends of protections. 0 means no end and comes last.
+// compareEnds compares the ends of two protections, in nanoseconds since 1970. 0 means that there
+// is no end and is the latest.
 func compareEnds(a, b int64) int {
 	if (a == 0) != (b == 0) {
 		if a == 0 {
@@ -90,8 +93,8 @@ func compareEnds(a, b int64) int {
 	return cmp.Compare(a, b)
 }
 
-// gain returns the number of additional pods with a request that would fit on a unit's nodes
-// without the unit.
+// gain returns the number of further pods with the request that would fit on a unit's nodes if the
+// unit were evicted.
 func (c *Cluster) gain(u *core.ProtectedUnit, rooms map[string]*room, request corev1.ResourceList) int64 {
 	key := types.NamespacedName{Namespace: u.Namespace, Name: u.Name}
 	var members []*corev1.Pod
@@ -118,10 +121,9 @@ func (c *Cluster) gain(u *core.ProtectedUnit, rooms map[string]*room, request co
 	return out
 }
 
-// room is the free capacity of a node.
 type room struct{ free corev1.ResourceList }
 
-// take adds the requests of a pod to the room, or subtracts them if sign is -1.
+// take adds the requests of a pod to the free capacity, multiplied by sign, which is 1 or -1.
 func (r *room) take(pod *corev1.Pod, sign int) {
 	for name, quantity := range requestsOf(pod) {
 		left, ok := r.free[name]
@@ -137,7 +139,7 @@ func (r *room) take(pod *corev1.Pod, sign int) {
 	}
 }
 
-// holds returns how many pods with a request fit into the room.
+// holds returns the number of pods with the request that fit into the free capacity.
 func (r *room) holds(request corev1.ResourceList) int64 {
 	most := int64(-1)
 	for name, asked := range request {

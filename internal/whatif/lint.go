@@ -19,29 +19,29 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// Mistake is a likely mistake in an object: a key that no component reads, or a name that does not
-// exist.
+// Mistake is a probable error in an object: a label or annotation that no component reads, or a
+// name that does not exist.
 type Mistake struct {
-	// Object is the object's kind and name, as in "pod default/train-0".
+	// Object is the kind and the name of the object, such as "pod default/train-0".
 	Object    string `json:"object"`
 	Namespace string `json:"namespace,omitempty"`
-	// Kind is UnknownLabel, UnknownAnnotation, InvalidAnnotation, UnknownQueue,
-	// UnknownPriorityClass, UnknownPodGroup, UnknownResource or UnknownTopologyKey.
+	// Kind is one of UnknownLabel, UnknownAnnotation, InvalidAnnotation, UnknownQueue,
+	// UnknownPriorityClass, UnknownPodGroup, UnknownResource and UnknownTopologyKey.
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 }
 
-// Linter finds likely mistakes in objects by comparing them with the names in a cluster.
+// Linter finds probable errors in objects by comparing their names with the names in a cluster.
 type Linter struct {
 	queues, classes, resources []string
-	// nodeLabels are the labels with a value on some node.
+	// nodeLabels has the keys of all node labels.
 	nodeLabels []string
 	groups     map[string][]string
 	queueLabel string
 }
 
-// NewLinter returns a Linter for the objects of an inventory. QueueLabel is the label that names a
-// pod's queue.
+// NewLinter returns a Linter for the objects of an inventory. queueLabel is the pod label that
+// names the queue.
 func NewLinter(objects *inventory.Inventory, queueLabel string) (*Linter, error) {
 	l := &Linter{queueLabel: queueLabel, groups: make(map[string][]string)}
 	for _, o := range objects.Objects(inventory.Queues) {
@@ -75,8 +75,8 @@ func NewLinter(objects *inventory.Inventory, queueLabel string) (*Linter, error)
 		return nil, err
 	}
 	for _, class := range classes {
-		// Devices provide resources that nodes do not list. Each class has a default resource name,
-		// and may have another one.
+		// These resources come from devices, so nodes do not list them. Each DeviceClass has a
+		// default resource name, and may have a second name.
 		had[resourcev1.ResourceDeviceClassPrefix+class.Name] = true
 		if class.Spec.ExtendedResourceName != nil {
 			had[*class.Spec.ExtendedResourceName] = true
@@ -86,7 +86,7 @@ func NewLinter(objects *inventory.Inventory, queueLabel string) (*Linter, error)
 	return l, nil
 }
 
-// mistakes collects the mistakes in one object.
+// mistakes collects the probable errors in one object.
 type mistakes struct {
 	object, namespace string
 	found             []Mistake
@@ -96,7 +96,8 @@ func (m *mistakes) add(kind, format string, args ...any) {
 	m.found = append(m.found, Mistake{Object: m.object, Namespace: m.namespace, Kind: kind, Message: fmt.Sprintf(format, args...)})
 }
 
-// instead returns a question that proposes the nearest candidate; "" if no candidate is near.
+// instead returns a question that proposes the most similar candidate. It is empty if no candidate
+// is similar.
 func instead(word string, candidates []string) string {
 	if near := Nearest(word, candidates); near != "" {
 		return fmt.Sprintf("; did you mean %s?", near)
@@ -104,8 +105,8 @@ func instead(word string, candidates []string) string {
 	return ""
 }
 
-// Object returns the likely mistakes in the labels and annotations of an object that is neither a
-// pod nor a PodGroup. Annotations about lost work have no effect on such an object.
+// Object returns the probable errors in the labels and annotations of an object other than a pod or
+// PodGroup. Annotations about lost work have no effect on such an object.
 func (l *Linter) Object(name string, of metav1.Object) []Mistake {
 	m := &mistakes{object: name, namespace: of.GetNamespace(), found: l.NativePodGroup(name, of)}
 	for _, key := range gang.ProgressKeys() {
@@ -117,13 +118,13 @@ func (l *Linter) Object(name string, of metav1.Object) []Mistake {
 	return m.found
 }
 
-// NativePodGroup returns the likely mistakes in the labels and annotations of a PodGroup of
+// NativePodGroup returns the probable errors in the labels and annotations of a PodGroup of
 // scheduling.k8s.io.
 func (l *Linter) NativePodGroup(name string, of metav1.Object) []Mistake {
 	return l.meta(name, of, v1alpha1.LabelQueue)
 }
 
-// meta returns the likely mistakes in labels and annotations. QueueLabel is the label that names
+// meta returns the probable errors in labels and annotations. queueLabel is the label that names
 // the object's queue.
 func (l *Linter) meta(name string, of metav1.Object, queueLabel string) []Mistake {
 	m := &mistakes{object: name, namespace: of.GetNamespace()}
@@ -148,7 +149,8 @@ func (l *Linter) queue(m *mistakes, name string) {
 	}
 }
 
-// topology adds the topology keys that are no label of a node. Without nodes, no key is a mistake.
+// topology adds an error for each topology key that is not a label of any node. If there are no
+// nodes, it adds none.
 func (l *Linter) topology(m *mistakes, keys ...string) {
 	for _, key := range keys {
 		if key != "" && len(l.nodeLabels) > 0 && !slices.Contains(l.nodeLabels, key) {
@@ -157,7 +159,6 @@ func (l *Linter) topology(m *mistakes, keys ...string) {
 	}
 }
 
-// topologyKeysIn returns the topology keys in annotations.
 func topologyKeysIn(annotations map[string]string) []string {
 	keys := strings.Split(annotations[v1alpha1.AnnotationPreferredTopologyKey], ",")
 	for i := range keys {
@@ -172,7 +173,7 @@ func (l *Linter) class(m *mistakes, name string) {
 	}
 }
 
-// Pod returns the likely mistakes in a pod, or in a pod template.
+// Pod returns the probable errors in a pod or in a pod template.
 func (l *Linter) Pod(name string, pod *corev1.Pod) []Mistake {
 	m := &mistakes{object: name, namespace: pod.Namespace, found: l.meta(name, pod, l.queueLabel)}
 	if group := pod.Labels[v1alpha1.LabelPodGroup]; group != "" && !slices.Contains(l.groups[pod.Namespace], group) {
@@ -187,7 +188,7 @@ func (l *Linter) Pod(name string, pod *corev1.Pod) []Mistake {
 	return m.found
 }
 
-// PodGroup returns the likely mistakes in a PodGroup.
+// PodGroup returns the probable errors in a PodGroup of reprieve.dev.
 func (l *Linter) PodGroup(name string, pg *v1alpha1.PodGroup) []Mistake {
 	m := &mistakes{object: name, namespace: pg.Namespace, found: l.NativePodGroup(name, pg)}
 	if pg.Spec.QueueName != nil {
@@ -200,8 +201,9 @@ func (l *Linter) PodGroup(name string, pg *v1alpha1.PodGroup) []Mistake {
 	return m.found
 }
 
-// Lint returns the likely mistakes in all objects of an inventory that Reprieve schedules or reads.
-// If pods of one owner share a mistake, it names the first pod and counts the others.
+// Lint returns the probable errors in all objects of an inventory that Reprieve schedules or reads.
+// If several pods of one owner have the same error, it names the first pod and the number of other
+// pods.
 func Lint(objects *inventory.Inventory, queueLabel string, profiles []string) ([]Mistake, error) {
 	l, err := NewLinter(objects, queueLabel)
 	if err != nil {
@@ -248,7 +250,7 @@ func Lint(objects *inventory.Inventory, queueLabel string, profiles []string) ([
 	return out, err
 }
 
-// lintPods checks the pods of some profiles that have not finished.
+// lintPods checks the pods of the profiles, except finished pods.
 func (l *Linter) lintPods(objects *inventory.Inventory, profiles []string) ([]Mistake, error) {
 	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
 	if err != nil {
@@ -282,7 +284,7 @@ func (l *Linter) lintPods(objects *inventory.Inventory, profiles []string) ([]Mi
 	return out, nil
 }
 
-// lintClasses checks the labels and annotations of PriorityClasses.
+// lintClasses checks the labels and annotations of all PriorityClasses.
 func (l *Linter) lintClasses(objects *inventory.Inventory) ([]Mistake, error) {
 	classes, err := inventory.Decode[*schedulingv1.PriorityClass](objects, inventory.PriorityClasses)
 	if err != nil {

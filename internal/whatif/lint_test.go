@@ -9,8 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestLintLostWork checks that annotations about lost work are reported where they have no effect:
-// on other objects than pods and PodGroups, and with invalid values.
+// TestLintLostWork checks that annotations about lost work are reported if they are on objects
+// other than pods and PodGroups, or have invalid values.
 func TestLintLostWork(t *testing.T) {
 	t.Parallel()
 	of := func(value string) metav1.ObjectMeta {
@@ -38,7 +38,7 @@ func TestLintLostWork(t *testing.T) {
 	}
 }
 
-// TestLintTopology checks that topology keys are compared with the labels of nodes.
+// TestLintTopology checks that topology keys are reported if no node has a label with the key.
 func TestLintTopology(t *testing.T) {
 	t.Parallel()
 	l := &Linter{nodeLabels: []string{"example.com/rack"}}

@@ -2,9 +2,9 @@ package whatif
 
 import "strings"
 
-// Nearest returns the candidate that a word most likely misspells; "" if no candidate is near. A
-// candidate is near if the distance is at most three and at most a third of its length. A distance
-// of one is always near.
+// Nearest returns the candidate that a misspelled word most probably means. It is empty if no
+// candidate is similar. A candidate is similar if at most one edit is needed, or at most three
+// edits and no more than a third of its length. See distance.
 func Nearest(word string, candidates []string) string {
 	best, least := "", 4
 	for _, candidate := range candidates {
@@ -22,8 +22,8 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance returns the number of edits that change one word into the other. An edit inserts,
-// deletes or replaces a letter, or swaps two neighbors.
+// distance returns the number of edits that are needed to change one word into the other. An edit
+// inserts, deletes or replaces a letter, or exchanges two adjacent letters.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

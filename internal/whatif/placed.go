@@ -8,9 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// QueueOfPlaced returns the leaf queue that a pod counts towards once it has a node; "" for none.
-// For a victim it is the queue that the pod counted towards before its eviction, according to the
-// current objects. Conditions that block the waiting pod are ignored. The pod may have finished.
+// QueueOfPlaced returns the leaf queue that a pod counts towards when it has a node. It is empty
+// for none. For a victim, this is the queue before its eviction, according to the current objects.
+// The result ignores conditions that block the pod while it waits. The pod may have finished.
 func (c *Cluster) QueueOfPlaced(pod *corev1.Pod) string {
 	if pod.Spec.NodeName == "" {
 		placed := *pod
@@ -20,8 +20,8 @@ func (c *Cluster) QueueOfPlaced(pod *corev1.Pod) string {
 	return c.queueOf(pod)
 }
 
-// QueueOfPlacedGroup is QueueOfPlaced for a group and one of its members. The member is nil if the
-// group has none.
+// QueueOfPlacedGroup works like QueueOfPlaced, for a group and one of its members. The member is
+// nil if the group has none.
 func (c *Cluster) QueueOfPlacedGroup(group types.NamespacedName, member *corev1.Pod) string {
 	if member == nil {
 		member = c.memberOf(group)
@@ -29,8 +29,8 @@ func (c *Cluster) QueueOfPlacedGroup(group types.NamespacedName, member *corev1.
 	return c.QueueOfPlaced(member)
 }
 
-// memberOf returns a pod that stands for a group without members. Its profile is set only if there
-// is a single profile.
+// memberOf returns a pod that represents a group without members. The pod has a scheduler name only
+// if there is exactly one profile.
 func (c *Cluster) memberOf(group types.NamespacedName) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace, Labels: map[string]string{v1alpha1.LabelPodGroup: group.Name}}}
 	if len(c.plugins) == 1 {

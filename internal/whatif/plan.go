@@ -18,72 +18,73 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// Held is the outcome of a workload that is blocked before any decision. It complements the
-// outcomes of package core.
+// Held is the outcome of a workload that is blocked before any decision. The other outcomes are
+// defined by package core.
 const Held core.Outcome = "Held"
 
-// Result is the planned outcome of one workload.
+// Result is the planned outcome for one workload.
 type Result struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Part distinguishes the gangs of one object: a replica, a role, or both.
+	// Part distinguishes several gangs of one object: it has the replica, the role, or both.
 	Part string `json:"part,omitempty"`
-	// Pods is the number of the workload's pods. Placed is the number of pods that would have a
-	// node.
+	// Pods is the number of the workload's pods. Placed is the number of these pods that would get
+	// a node.
 	Pods   int `json:"pods"`
 	Placed int `json:"placed"`
-	// Steps are the decisions: one for a gang, otherwise one for each pod.
+	// Steps has the decisions: one for a gang, otherwise one for each pod.
 	Steps []Step `json:"steps"`
-	// Cost is the cost of all victims.
+	// Cost is the cost of all victims of all steps.
 	Cost Cost `json:"cost"`
 }
 
 // Step is one decision.
 type Step struct {
-	// Pods are the names of the pods that the decision places.
+	// Pods has the names of the pods that the decision is for.
 	Pods    []string     `json:"pods"`
 	Outcome core.Outcome `json:"outcome"`
-	// Reason is the cause in one word if the workload is blocked.
+	// Reason is the cause as one word if the workload is blocked.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`
-	// Placements are the nodes of the pods.
+	// Placements has the node of each placed pod.
 	Placements []Placement `json:"placements,omitempty"`
 	Victims    []Victim    `json:"victims,omitempty"`
-	// BrokenGangs are gangs that fall below minCount, with the work that their other members lose.
+	// BrokenGangs has the gangs that fall below minCount, each with the work that its other members
+	// lose.
 	BrokenGangs []core.GangRef `json:"brokenGangs,omitempty"`
 	Cost        Cost           `json:"cost"`
-	// ByPriority is the cost of the victims that priorities alone would choose. It is absent if
-	// the victims are the same; see [ByPriorityAlone].
+	// ByPriority is the cost of the victims that would be chosen by priorities alone. It is nil if
+	// these are the same victims; see [ByPriorityAlone].
 	ByPriority *Cost `json:"byPriority,omitempty"`
-	// Cascade counts the evictions by the replacements of the victims, if the profile evaluates
-	// them.
+	// Cascade has the evictions that replacements of the victims would cause. It is nil if the
+	// profile does not evaluate them.
 	Cascade *core.Cascade `json:"cascade,omitempty"`
-	// RetryAt is the time when the protections that block the workload have ended; absent if time
-	// does not help.
+	// RetryAt is the time when the protections that block the workload have ended. It is nil if the
+	// workload stays blocked regardless of time.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
-	// Protected are units that a rule protects although their eviction would help. Each has its
-	// rule and the end of its protection. NodesOut counts the nodes that are unsuitable regardless
-	// of evictions.
+	// Protected has units whose eviction would help but that a rule protects, each with the rule
+	// and the end of the protection.
 	Protected []core.ProtectedUnit `json:"protected,omitempty"`
-	NodesOut  []core.ReasonCount   `json:"nodesOut,omitempty"`
-	// Domain and Levels are the choices of a gang among topology domains. DomainNotes describes the
-	// domains, a line each.
+	// NodesOut has the numbers of nodes that are unsuitable regardless of evictions, by reason.
+	NodesOut []core.ReasonCount `json:"nodesOut,omitempty"`
+	// Domain and Levels describe a gang's choice of topology domains. DomainNotes describes the
+	// domains, one per line.
 	Domain      *core.DomainChoice `json:"domain,omitempty"`
 	Levels      []core.LevelChoice `json:"levels,omitempty"`
 	DomainNotes []string           `json:"domainNotes,omitempty"`
 
-	// leaving are the terminating pods whose room the decision uses. maxGrace is the longest grace
+	// leaving has the terminating pods whose room the decision uses. maxGrace is the longest grace
 	// period that a victim gets.
 	leaving  []*corev1.Pod
 	maxGrace time.Duration
 }
 
-// Placement is the node of one pod.
+// Placement is a pod with its node.
 type Placement struct {
 	Pod  string `json:"pod"`
 	Node string `json:"node"`
-	// OrLike are other nodes with the same score. The scheduler may choose any of them.
+	// OrLike has other nodes with the same score. The scheduler may choose any of them.
 	OrLike []string `json:"orLike,omitempty"`
 }
 
@@ -93,12 +94,12 @@ type Victim struct {
 	Cost Cost `json:"cost"`
 }
 
-// HasRoom reports whether all pods of the result would have a node.
+// HasRoom reports whether all pods of the workload would get a node.
 func (r *Result) HasRoom() bool { return r.Placed == r.Pods }
 
-// Plan returns the outcomes of workloads, one after the other. Each decision sees the cluster as
-// the previous one leaves it, after its victims are gone. Plan calls told before each decision with
-// the number of earlier decisions; told may be nil.
+// Plan returns the outcomes for workloads in their order. Each decision is made on the cluster
+// after the previous decision, when its victims have ended. Before each decision, Plan calls told
+// with the number of earlier decisions; told may be nil.
 func Plan(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, workloads []manifest.Workload, told func(decided int)) ([]Result, error) {
 	p := &planning{objects: objects, cfg: cfg, told: told}
 	out := make([]Result, 0, len(workloads))
@@ -122,7 +123,7 @@ func Plan(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 	return out, nil
 }
 
-// turns divides the pods of a workload into sets. Each set has one decision.
+// turns divides the pods of a workload into sets, with one decision for each set.
 func turns(w *manifest.Workload) [][]*corev1.Pod {
 	if w.Gang {
 		return [][]*corev1.Pod{w.Pods}
@@ -130,8 +131,9 @@ func turns(w *manifest.Workload) [][]*corev1.Pod {
 	return slices.Collect(slices.Chunk(w.Pods, 1))
 }
 
-// further returns the pods of a tree that a decision leaves for the next decision. Each group that
-// the tree does not need gets its own decision. It returns none for other workloads.
+// further returns the pods of a tree that need another decision. A decision places only the groups
+// that the tree needs, and each other group has its own decision. further returns nil for workloads
+// other than trees.
 func further(w *manifest.Workload, pods []*corev1.Pod, step *Step) []*corev1.Pod {
 	if w.Kind != manifest.KindTree || len(step.Placements) == 0 {
 		return nil
@@ -151,7 +153,7 @@ type planning struct {
 	decided int
 }
 
-// decide decides on pods and updates the objects to the state after the decision.
+// decide makes a decision for pods and changes the objects to the state after it.
 func (p *planning) decide(ctx context.Context, pods []*corev1.Pod, together bool) (Step, error) {
 	if p.told != nil {
 		p.told(p.decided)
@@ -181,7 +183,8 @@ func (p *planning) decide(ctx context.Context, pods []*corev1.Pod, together bool
 	return step, err
 }
 
-// Decide returns the decision on a pending pod, or on its gang, in the current state.
+// Decide returns the decision for a pending pod, or for its gang, in the current state of the
+// Cluster.
 func (c *Cluster) Decide(ctx context.Context, key types.NamespacedName) (Step, error) {
 	preview, err := c.Preview(ctx, key)
 	var notOurs *NotOursError
@@ -210,8 +213,8 @@ func (c *Cluster) Decide(ctx context.Context, key types.NamespacedName) (Step, e
 	return step, nil
 }
 
-// ranked replaces the node of a single pod that fits by the nodes that the scheduler scores
-// highest.
+// ranked replaces the node in the placement of a single pod that fits. The new node is the node
+// that the scheduler would score highest.
 func (c *Cluster) ranked(ctx context.Context, key types.NamespacedName, step Step) (Step, error) {
 	pod, _ := c.Pod(key)
 	best, refusedBy, err := c.bestNodes(ctx, pod)
@@ -219,8 +222,8 @@ func (c *Cluster) ranked(ctx context.Context, key types.NamespacedName, step Ste
 	case err != nil:
 		return Step{}, err
 	case refusedBy != "":
-		// A decision ignores nodes that an extender may accept later, because the cycle handles
-		// them. Such a cycle fails without an eviction.
+		// The decision did not ask extenders that may accept the node later. In a real scheduling
+		// cycle, the extender would reject all nodes, and nothing would be evicted.
 		step.Outcome, step.Placements = core.Infeasible, nil
 		step.Message = fmt.Sprintf("extender %s refuses every node that has room for it", refusedBy)
 	case len(best) > 0:
@@ -230,7 +233,7 @@ func (c *Cluster) ranked(ctx context.Context, key types.NamespacedName, step Ste
 	return step, nil
 }
 
-// timeOf converts nanoseconds since 1970 to a time; nil for 0.
+// timeOf converts nanoseconds since 1970 to a time. It returns nil for 0.
 func timeOf(nanoseconds int64) *time.Time {
 	if nanoseconds == 0 {
 		return nil
@@ -246,7 +249,7 @@ func (c *Cluster) describe(step *Step, preview *scheduler.Preview) {
 	step.Domain, step.Levels, step.DomainNotes = d.Domain, d.Levels, core.DomainNotes(d)
 	step.RetryAt, step.leaving, step.maxGrace = timeOf(d.RetryAt), preview.Leaving, c.shared.MaxGracePeriod()
 	if preview.Limited && d.Outcome == core.Fits {
-		// There is room on the nodes, but terminating pods still count towards the queue's limit.
+		// The nodes have room, but terminating pods still count towards the limit of the queue.
 		step.Outcome = core.Waits
 	}
 	for _, place := range d.Placements {
@@ -276,8 +279,8 @@ func (c *Cluster) describe(step *Step, preview *scheduler.Preview) {
 	}
 }
 
-// after returns the inventory after a decision has taken effect. The victims and the terminating
-// pods that the decision counts on are gone, and the placed pods are on their nodes.
+// after returns the inventory after a decision has been carried out. The placed pods are on their
+// nodes. The victims, and the terminating pods whose room is used, have been deleted.
 func after(objects *inventory.Inventory, cluster *Cluster, step *Step, namespace string) (*inventory.Inventory, error) {
 	if len(step.Placements) == 0 {
 		return objects, nil
@@ -302,7 +305,7 @@ func after(objects *inventory.Inventory, cluster *Cluster, step *Step, namespace
 	return objects.Without(inventory.Pods, gone).With(podChanges(placed)...)
 }
 
-// onNode returns a copy of a pod with the fields that the API server has after the pod is bound.
+// onNode returns a copy of a pod as it is in the API after it is bound to the node.
 func onNode(pod *corev1.Pod, node string, now time.Time) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = node

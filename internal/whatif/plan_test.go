@@ -21,8 +21,8 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// planned returns a cluster of two nodes with 4 GPUs each. A gang of two pods has used all GPUs but
-// one for two hours.
+// planned returns a cluster of two nodes with 4 GPUs each. A gang of two pods has run on it for two
+// hours. One GPU is free.
 func planned() *scene {
 	s := newScene(noon)
 	s.node("node-a", 4)
@@ -232,7 +232,8 @@ func victimsOf(r *whatif.Result) string {
 	return strings.Join(out, ",")
 }
 
-// TestPlanIsTheSameEachTime checks that the same objects and manifests always give the same bytes.
+// TestPlanIsTheSameEachTime checks that plans for the same objects and manifests always have the
+// same bytes.
 func TestPlanIsTheSameEachTime(t *testing.T) {
 	t.Parallel()
 	var before []byte
@@ -255,8 +256,8 @@ func TestPlanIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-// TestPlanCountsWhatIsLeaving checks that the room of terminating pods costs nothing, unless the
-// pods are overdue.
+// TestPlanCountsWhatIsLeaving checks that the room of terminating pods has no cost, and that
+// overdue pods count as running.
 func TestPlanCountsWhatIsLeaving(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -285,8 +286,8 @@ func TestPlanCountsWhatIsLeaving(t *testing.T) {
 	}
 }
 
-// TestPlanLeavesOutFinishedPods checks that a finished pod occupies no room on its node. A pod
-// without a phase counts as pending, as in the API server.
+// TestPlanLeavesOutFinishedPods checks that a finished pod uses no room on its node. A pod without
+// a phase counts as pending, as in the API server.
 func TestPlanLeavesOutFinishedPods(t *testing.T) {
 	t.Parallel()
 	for phase, want := range map[corev1.PodPhase]core.Outcome{
@@ -309,8 +310,8 @@ func TestPlanLeavesOutFinishedPods(t *testing.T) {
 	}
 }
 
-// TestPlanBehindWhatLeavesALimit checks that terminating pods that count towards a limit are gone
-// for the next workload, regardless of their nodes.
+// TestPlanBehindWhatLeavesALimit checks that terminating pods that count towards a limit have ended
+// for the next workload, on whatever node they are.
 func TestPlanBehindWhatLeavesALimit(t *testing.T) {
 	t.Parallel()
 	s := newScene(noon)
@@ -320,7 +321,7 @@ func TestPlanBehindWhatLeavesALimit(t *testing.T) {
 	q := s.queue("team", 8)
 	q.Spec.Limit = q.Spec.Quota
 	s.leaving("going", "node-a", 8, time.Minute).Labels[v1alpha1.LabelQueue] = "team"
-	// A terminating pod stays if the plan uses neither its node nor its limit.
+	// The plan uses neither the node nor the limit of this terminating pod, so the pod must stay.
 	s.leaving("of-none", "node-c", 1, time.Minute)
 	pod := func(name, queue string, gpus int64) manifest.Workload {
 		p := s.pending(name, "", gpus, 0)

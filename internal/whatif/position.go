@@ -15,20 +15,22 @@ import (
 )
 
 // Position is the position of a pending workload among the workloads that the scheduler can try, in
-// the order of the scheduler's queue. It excludes work with scheduling gates, gangs with too few
-// members, and drivers that wait for other pods. With Queues, the scheduler tries the queue
-// furthest below its share first. The order of the scheduler's queue then applies within each
-// Queue.
+// the order of the scheduler's queue. Three kinds of workloads are left out: workloads with
+// scheduling gates, gangs with too few members, and drivers that wait for other pods.
+//
+// If there are Queues, the scheduler first tries the Queue that is furthest below its fair share.
+// The order then applies within each Queue.
 type Position struct {
-	// Place starts at 1. Of is the number of workloads.
+	// Place is the position, starting at 1. Of is the number of workloads.
 	Place int `json:"place"`
 	Of    int `json:"of"`
-	// Queue is the workload's leaf queue; empty without one. PlaceInQueue and OfQueue are the
-	// position and the number of workloads within it.
+	// Queue is the workload's leaf queue. It is empty for none. PlaceInQueue and OfQueue are the
+	// position and the number of workloads within that queue.
 	Queue        string `json:"queue,omitempty"`
 	PlaceInQueue int    `json:"placeInQueue,omitempty"`
 	OfQueue      int    `json:"ofQueue,omitempty"`
-	// Before are the names of the few workloads directly before this one, the closest last.
+	// Before has the names of the workloads directly before this workload. There are at most
+	// mostBefore, and the closest is last.
 	Before []string `json:"before,omitempty"`
 }
 
@@ -55,8 +57,8 @@ func (c *Cluster) PositionOf(pod *corev1.Pod) (Position, error) {
 	return lineIn(all, c.workloadName(pod)), nil
 }
 
-// Waiting returns the oldest waiting pod of each workload that the scheduler can try, in the order
-// of the scheduler's queue.
+// Waiting returns the workloads that the scheduler can try, in the order of its queue. The oldest
+// waiting pod represents each workload.
 func (c *Cluster) Waiting() ([]*corev1.Pod, error) {
 	names := slices.Sorted(maps.Keys(c.plugins))
 	if len(names) == 0 {
@@ -74,7 +76,7 @@ func (c *Cluster) Waiting() ([]*corev1.Pod, error) {
 	return out, nil
 }
 
-// waiting returns the pending workloads that the scheduler can try, in order.
+// waiting returns the pending workloads that the scheduler can try, sorted by less.
 func (c *Cluster) waiting(less fwk.LessFunc) ([]waiting, error) {
 	var all []waiting
 	at := make(map[string]int)
@@ -112,7 +114,7 @@ func (c *Cluster) waiting(less fwk.LessFunc) ([]waiting, error) {
 }
 
 // isComplete reports whether a pod's group exists and, if it is a gang, has at least minCount
-// members. A tree needs enough groups with enough members. It returns true for a pod without a
+// members. A tree needs enough groups with enough members. The result is true for a pod without a
 // group.
 func (c *Cluster) isComplete(pod *corev1.Pod) bool {
 	key, ok := c.GroupOf(pod)
@@ -129,7 +131,7 @@ func (c *Cluster) isComplete(pod *corev1.Pod) bool {
 	if c.members == nil {
 		c.members = make(map[types.NamespacedName]int)
 		for _, p := range c.pods {
-			// A tree counts the members of each of its PodGroups.
+			// The count is for each PodGroup of a tree, not for the whole tree.
 			if of, ok := c.derived.GroupOf(p); ok && !hasFinished(p) && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0 {
 				c.members[of]++
 			}
@@ -145,7 +147,7 @@ func (c *Cluster) isComplete(pod *corev1.Pod) bool {
 	return g.Tree.Choose(have, have).Complete
 }
 
-// lineIn returns the position of a workload in a sorted list.
+// lineIn returns the position of the workload with the name in a sorted list.
 func lineIn(all []waiting, name string) Position {
 	i := slices.IndexFunc(all, func(w waiting) bool { return w.name == name })
 	if i < 0 {
@@ -166,7 +168,7 @@ func lineIn(all []waiting, name string) Position {
 	return out
 }
 
-// workloadName returns the name of a pod's workload: its gang, or the pod itself.
+// workloadName returns the name of a pod's workload, which is its tree, its gang or the pod itself.
 func (c *Cluster) workloadName(pod *corev1.Pod) string {
 	if key, ok := c.GroupOf(pod); ok {
 		if g, ok := c.groups.Group(key); ok && g.IsGang() {
@@ -186,7 +188,7 @@ func hasFinished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Members returns the pods of a PodGroup, in any state.
+// Members returns all pods of a PodGroup, regardless of their state.
 func (c *Cluster) Members(group types.NamespacedName) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range c.pods {

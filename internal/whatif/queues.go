@@ -17,19 +17,20 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// Queue is a Queue with a status that is computed from the objects. The status that was last
-// written is ignored.
+// Queue is a Queue whose status is computed from the objects of the inventory. The status in the
+// API is ignored, because it may be outdated.
 type Queue struct {
 	*v1alpha1.Queue
-	// Cut is the effective quota of those resources whose quota exceeds the parent's effective
-	// quota.
+	// Cut has the effective quota of the resources whose quota exceeds the effective quota of the
+	// parent queue.
 	Cut corev1.ResourceList
-	// Gone is true for a Queue that does not exist but that pods on nodes still name. Its status
-	// has only the usage of these pods.
+	// Gone is true for a Queue that was deleted while pods on nodes still name it. Its status only
+	// has the usage of these pods.
 	Gone bool
 }
 
-// Queues returns the Queues by name. Deleted Queues that pods on nodes still name come last.
+// Queues returns the Queues, sorted by name. They are followed by deleted Queues that pods on nodes
+// still name.
 func (c *Cluster) Queues() ([]Queue, error) {
 	queues, err := inventory.Decode[*v1alpha1.Queue](c.objects, inventory.Queues)
 	if err != nil {
@@ -39,7 +40,7 @@ func (c *Cluster) Queues() ([]Queue, error) {
 	ledger := c.shared.Quotas()
 	standing := ledger.Snapshot(ledger.Resources())
 	if standing == nil {
-		// There are no queues.
+		// There are no Queues, so the quota ledger has no snapshot.
 		return c.goneQueues(nil), nil
 	}
 	wholeGroups := ledger.WholeGroups(standing)
@@ -50,7 +51,7 @@ func (c *Cluster) Queues() ([]Queue, error) {
 	return append(out, c.goneQueues(queues)...), nil
 }
 
-// goneQueues returns the queues that pods on nodes name but that do not exist, sorted by name.
+// goneQueues returns the Queues that pods on nodes name but that do not exist, sorted by name.
 func (c *Cluster) goneQueues(there []*v1alpha1.Queue) []Queue {
 	used := make(map[string]corev1.ResourceList)
 	for _, pod := range c.pods {
@@ -76,7 +77,7 @@ func (c *Cluster) goneQueues(there []*v1alpha1.Queue) []Queue {
 	return out
 }
 
-// namedQueue returns the queue that a pod or its gang names, whether or not the queue exists.
+// namedQueue returns the queue that a pod or its gang names, even if that queue does not exist.
 func (c *Cluster) namedQueue(pod *corev1.Pod) string {
 	if key, ok := c.GroupOf(pod); ok {
 		if g, ok := c.groups.Group(key); ok && g.Queue != "" {
@@ -89,7 +90,8 @@ func (c *Cluster) namedQueue(pod *corev1.Pod) string {
 	return c.shared.QueueNamedBy(pod)
 }
 
-// cut returns the effective quota of a queue, for the resources whose quota exceeds the parent's.
+// cut returns the effective quota of a queue for the resources whose quota exceeds the parent's
+// effective quota.
 func cut(standing *queue.Snapshot, name string) corev1.ResourceList {
 	out := make(corev1.ResourceList)
 	for _, f := range standing.Faults {
@@ -104,14 +106,14 @@ func cut(standing *queue.Snapshot, name string) corev1.ResourceList {
 // Guard is a protection of a running unit from the preemptors of some profiles.
 type Guard struct {
 	scheduler.Guard
-	// Profiles are the names of the profiles whose preemptors the protection applies to; nil for
-	// all.
+	// Profiles has the scheduler names of the profiles whose preemptors the protection applies to.
+	// It is nil if the protection applies to all preemptors.
 	Profiles []string
 }
 
-// Guards returns the protections of running units, sorted by their ends. Protections without an end
-// come last. Each profile has its own arguments, so a protection may apply to the preemptors of
-// some profiles only.
+// Guards returns the protections of running units, sorted by their end. Protections without an end
+// come last. Each profile has its own arguments, so a protection may apply only to the preemptors
+// of some profiles.
 func (c *Cluster) Guards() ([]Guard, error) {
 	type protection struct {
 		scheduler.Guard
@@ -140,8 +142,8 @@ func (c *Cluster) Guards() ([]Guard, error) {
 		}
 	}
 	for i := range out {
-		// Preemptors of profiles without the plugin ignore its rules. So the protection applies to
-		// all only if every profile is listed.
+		// Preemptors of profiles without the plugin ignore its protections. So a protection applies
+		// to all preemptors only if all profiles are listed.
 		if len(out[i].Profiles) == len(c.sched.Profiles) {
 			out[i].Profiles = nil
 		}

@@ -11,10 +11,12 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// bestNodes returns the best nodes for a single pod in the current state, sorted by name. They pass
-// all filters and extenders, and have the highest score of the Score plugins and extenders. The
-// scheduler may choose any of them. If an extender rejects all remaining nodes, refusedBy is the
-// name of the extender; otherwise it is empty.
+// bestNodes returns the best nodes for a single pod, sorted by name. They pass all filters and
+// extenders, and have the highest total score from Score plugins and extenders. The scheduler may
+// choose any of them.
+//
+// If an extender rejects all nodes that the other filters accept, refusedBy is the name of that
+// extender. Otherwise it is empty.
 func (c *Cluster) bestNodes(ctx context.Context, pod *corev1.Pod) (best []string, refusedBy string, err error) {
 	profile, ok := c.sched.Profiles[pod.Spec.SchedulerName]
 	if !ok {
@@ -49,7 +51,7 @@ func (c *Cluster) bestNodes(ctx context.Context, pod *corev1.Pod) (best []string
 	return best, "", nil
 }
 
-// feasibleNodes returns the nodes that pass all filters.
+// feasibleNodes returns the nodes that pass all Filter plugins.
 func feasibleNodes(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *corev1.Pod) ([]fwk.NodeInfo, error) {
 	all, err := profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -71,8 +73,8 @@ func feasibleNodes(ctx context.Context, profile framework.Framework, state fwk.C
 	return feasible, nil
 }
 
-// passExtenders returns the nodes that pass all extenders, which run one after the other. RefusedBy
-// is the extender that leaves no node.
+// passExtenders returns the nodes that pass all extenders, which are called one after the other. If
+// an extender rejects all remaining nodes, refusedBy is its name.
 func passExtenders(profile framework.Framework, pod *corev1.Pod, nodes []fwk.NodeInfo) (passed []fwk.NodeInfo, refusedBy string, err error) {
 	for _, ext := range profile.Extenders() {
 		if !ext.IsFilter() || !ext.IsInterested(pod) {
@@ -92,8 +94,8 @@ func passExtenders(profile framework.Framework, pod *corev1.Pod, nodes []fwk.Nod
 	return nodes, "", nil
 }
 
-// scoresOfExtenders returns the scores that extenders add to nodes. Like the scheduler, it ignores
-// extenders that fail.
+// scoresOfExtenders returns the sum of the extenders' scores for each node. Like the scheduler, it
+// ignores extenders that fail.
 func scoresOfExtenders(profile framework.Framework, pod *corev1.Pod, nodes []fwk.NodeInfo) map[string]int64 {
 	sums := make(map[string]int64)
 	for _, ext := range profile.Extenders() {

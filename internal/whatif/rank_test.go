@@ -18,8 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// extender returns an extender that rejects some nodes with a reason that may change, and prefers
-// one node.
+// extender returns an extender that rejects the nodes in refused and prefers the node liked. The
+// rejection is one that may change later.
 func extender(t *testing.T, refused []string, liked string) config.Extender {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,15 +55,15 @@ func extender(t *testing.T, refused []string, liked string) config.Extender {
 	return config.Extender{URLPrefix: server.URL, FilterVerb: "filter", PrioritizeVerb: "prioritize", Weight: 100, NodeCacheCapable: true}
 }
 
-// TestExtenders checks that a pod that fits is placed on the node that extenders accept and score
-// highest.
+// TestExtenders checks that a pod that fits is placed on a node that extenders accept, and on the
+// one with the highest score.
 func TestExtenders(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		refused []string
 		liked   string
 		want    core.Outcome
-		// wantNode is the pod's node; "" for none.
+		// wantNode is the node of the pod. It is empty for none.
 		wantNode, wantSays string
 	}{
 		"none is refused":       {want: core.Fits, wantNode: "node-a", wantSays: "pod fits on node-a"},
@@ -76,7 +76,7 @@ func TestExtenders(t *testing.T) {
 			s := newScene(noon)
 			s.node("node-a", 4)
 			s.node("node-b", 4)
-			// A node with more free resources has a higher score.
+			// Because this pod runs on node-b, node-a has more free resources and a higher score.
 			s.running("old", "", "node-b", 0, 0, time.Hour)
 			cfg := configuration(t)
 			cfg.Extenders = []config.Extender{extender(t, c.refused, c.liked)}

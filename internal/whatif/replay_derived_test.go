@@ -29,7 +29,7 @@ import (
 // derivedReplays is the number of clusters that TestReplayOfDerivedGroups generates.
 const derivedReplays = 30
 
-// TestReplayOfDerivedGroups checks that replays repeat the logged decisions if no pod names a
+// TestReplayOfDerivedGroups checks that a replay repeats the logged decisions if no pod names a
 // group. The groups of preemptors and victims are derived from Jobs.
 func TestReplayOfDerivedGroups(t *testing.T) {
 	t.Parallel()
@@ -66,15 +66,15 @@ func TestReplayOfDerivedGroups(t *testing.T) {
 	}
 }
 
-// jobs has Jobs whose pods are gangs, and the pods that have not started.
+// jobs is a scene with Jobs whose pods are gangs. waits has the pods that do not run yet.
 type jobs struct {
 	*scene
 	roots []*batchv1.Job
 	waits []*corev1.Pod
 }
 
-// gang adds a Job with a number of pods of a priority class. It returns a function that assigns a
-// pod to the Job.
+// gang adds a Job that requests a gang of count pods with a PriorityClass. It returns a function
+// that makes the Job the owner of a pod.
 func (s *jobs) gang(name, class string, count int, mode v1alpha1.DisruptionMode) func(*corev1.Pod) *corev1.Pod {
 	s.roots = append(s.roots, &batchv1.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
@@ -89,7 +89,7 @@ func (s *jobs) gang(name, class string, count int, mode v1alpha1.DisruptionMode)
 	}
 }
 
-// jobsOf returns nodes with running gangs and single pods, and new gangs to place.
+// jobsOf returns a random cluster with running gangs and single pods, and new gangs to place.
 func jobsOf(seed uint64) *jobs {
 	r := rand.New(rand.NewPCG(seed, 3))
 	s := &jobs{scene: newScene(time.Now())}
@@ -123,7 +123,8 @@ func jobsOf(seed uint64) *jobs {
 	return s
 }
 
-// derivedReplayOf runs a scheduler that derives groups on Jobs, and replays its log.
+// derivedReplayOf runs a scheduler that derives groups from Jobs, and returns the replay of its
+// decision log.
 func derivedReplayOf(t *testing.T, seed uint64) []replay.Answer {
 	t.Helper()
 	s, cfg, log := jobsOf(seed), configuration(t), newTestLog(t)
@@ -154,7 +155,7 @@ func derivedReplayOf(t *testing.T, seed uint64) []replay.Answer {
 	}
 	log.recorder.FollowRoots(kinds)
 	s.writeGroups(t)
-	// The first two pods exist at the start. The others are added later.
+	// The first two pods exist at the start of the scheduler. The other pods are created later.
 	first := 2
 	a := actWith(t, s.scene, s.waits[:first:first], scheduler.Inputs{Decisions: log.log, Recorder: log.recorder, Derived: resolver},
 		func(shared *scheduler.Scheduler, factory informers.SharedInformerFactory) {
@@ -170,7 +171,7 @@ func derivedReplayOf(t *testing.T, seed uint64) []replay.Answer {
 	return log.replay(t)
 }
 
-// writeGroups adds the PodGroups that the scheduler would write for the Jobs.
+// writeGroups adds the PodGroups that the scheduler would create for the Jobs.
 func (s *jobs) writeGroups(t *testing.T) {
 	t.Helper()
 	cfg := configuration(t)
@@ -198,7 +199,7 @@ func (s *jobs) writeGroups(t *testing.T) {
 	}
 }
 
-// unplaced serves a Resolver until a scheduler exists. It has no pods.
+// unplaced implements grouping.Pods for a Resolver before there is a scheduler. It has no pods.
 type unplaced struct{}
 
 func (unplaced) Anchored(string) []*corev1.Pod { return nil }

@@ -27,9 +27,9 @@ import (
 // replayed is the number of clusters that TestReplayIsWhatWasDecided generates.
 const replayed = 60
 
-// TestReplayIsWhatWasDecided checks that replays repeat the logged decisions, on generated clusters
-// with several workloads. The same version and configuration must select the same victims and
-// nodes.
+// TestReplayIsWhatWasDecided checks that a replay repeats the logged decisions, on generated
+// clusters with several workloads. It uses the same version and configuration, so victims and nodes
+// must be the same.
 func TestReplayIsWhatWasDecided(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -57,8 +57,8 @@ func TestReplayIsWhatWasDecided(t *testing.T) {
 	}
 }
 
-// replayOf runs a scheduler on work that arrives in waves in a generated cluster, and replays its
-// log.
+// replayOf runs a scheduler in a generated cluster where work arrives several times. It returns the
+// replay of the decision log.
 func replayOf(t *testing.T, seed uint64) []replay.Answer {
 	t.Helper()
 	s, first := generated(seed, time.Now())
@@ -82,7 +82,8 @@ func replayOf(t *testing.T, seed uint64) []replay.Answer {
 		pods = append(pods, pod)
 	}
 	log := newTestLog(t)
-	// The pods of the first workload exist at the start. The others are added later.
+	// The pods of the first workload exist at the start of the scheduler. The other pods are
+	// created later.
 	half := len(first.Pods)
 	a := actWith(t, s, pods[:half:half], scheduler.Inputs{Decisions: log.log, Recorder: log.recorder}, func(shared *scheduler.Scheduler, factory informers.SharedInformerFactory) {
 		log.follow(t, s, shared, factory)
@@ -96,7 +97,7 @@ func replayOf(t *testing.T, seed uint64) []replay.Answer {
 	return log.replay(t)
 }
 
-// testLog is a decision log with inputs in memory.
+// testLog is a decision log with inputs, in memory.
 type testLog struct {
 	log      *decisionlog.Log
 	recorder *inputs.Recorder
@@ -120,10 +121,10 @@ func newTestLog(t *testing.T) *testLog {
 	return l
 }
 
-// told is an informer that passes all its objects to each new handler.
+// told is a fake informer. It passes its objects to each new handler.
 type told []any
 
-// AddEventHandler is part of inputs.Informer.
+// AddEventHandler implements inputs.Informer.
 func (all told) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	for _, obj := range all {
 		handler.OnAdd(obj, true)
@@ -134,10 +135,10 @@ func (all told) AddEventHandler(handler toolscache.ResourceEventHandler) (toolsc
 // synced is the registration of a handler that has received all objects.
 type synced struct{}
 
-// HasSynced is part of toolscache.ResourceEventHandlerRegistration.
+// HasSynced implements toolscache.ResourceEventHandlerRegistration.
 func (synced) HasSynced() bool { return true }
 
-// HasSyncedChecker is part of toolscache.ResourceEventHandlerRegistration.
+// HasSyncedChecker implements toolscache.ResourceEventHandlerRegistration.
 func (synced) HasSyncedChecker() toolscache.DoneChecker { return nil }
 
 // follow connects the recorder to the informers of all objects, as the scheduler command does.
@@ -172,7 +173,7 @@ func (l *testLog) follow(t *testing.T, s *scene, shared *scheduler.Scheduler, fa
 	l.recorder.Begin()
 }
 
-// settle waits until no decision is under way and no new one was logged for a while.
+// settle waits until no decision is under way and no new decision has been logged for a while.
 func (l *testLog) settle(t *testing.T) {
 	t.Helper()
 	const quiet = 8
@@ -194,7 +195,7 @@ func (l *testLog) settle(t *testing.T) {
 	}
 }
 
-// replay makes all decisions in the log again.
+// replay repeats all decisions in the log.
 func (l *testLog) replay(t *testing.T) []replay.Answer {
 	t.Helper()
 	l.end()

@@ -28,7 +28,7 @@ const gpu = corev1.ResourceName("nvidia.com/gpu")
 // scene holds the objects of a cluster.
 type scene struct {
 	now time.Time
-	// namespace is the only namespace.
+	// namespace is the only namespace of the cluster.
 	namespace *corev1.Namespace
 	nodes     []*corev1.Node
 	pods      []*corev1.Pod
@@ -44,7 +44,7 @@ func newScene(now time.Time) *scene {
 	}}
 }
 
-// node adds a node with GPUs.
+// node adds a node with the number of GPUs.
 func (s *scene) node(name string, gpus int64) *corev1.Node {
 	has := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("512Gi"),
@@ -59,8 +59,8 @@ func (s *scene) node(name string, gpus int64) *corev1.Node {
 	return n
 }
 
-// pending returns a pod that requests GPUs, and that belongs to a group unless group is "". The pod
-// is not added to the scene.
+// pending returns a pod that requests GPUs. If group is not empty, the pod is a member of that
+// group. The pod is not added to the scene.
 func (s *scene) pending(name, group string, gpus int64, priority int32) *corev1.Pod {
 	asks := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), gpu: *resource.NewQuantity(gpus, resource.DecimalSI)}
 	p := &corev1.Pod{
@@ -82,7 +82,7 @@ func (s *scene) pending(name, group string, gpus int64, priority int32) *corev1.
 	return p
 }
 
-// running adds a pod that has run on a node for a time.
+// running adds a pod that started on a node since before now.
 func (s *scene) running(name, group, node string, gpus int64, priority int32, since time.Duration) *corev1.Pod {
 	p := s.pending(name, group, gpus, priority)
 	p.Spec.NodeName = node
@@ -96,29 +96,31 @@ func (s *scene) running(name, group, node string, gpus int64, priority int32, si
 	return p
 }
 
-// leaving adds a terminating pod whose grace period ends after a time.
+// leaving adds a terminating pod. Its grace period ends in the given time from now.
 func (s *scene) leaving(name, node string, gpus int64, in time.Duration) *corev1.Pod {
 	p := s.running(name, "", node, gpus, 1000, time.Hour)
 	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(s.now.Add(in))), ptr.To(int64(60))
 	return p
 }
 
-// years is a grace period that is too long to wait for.
+// years is a grace period that is too long for the scheduler to wait for.
 const years = 1_000_000_000 * time.Second
 
-// deletedWithin adds a pod of four GPUs on node-a whose owner deleted it with years to end.
+// deletedWithin adds a pod with four GPUs on node-a that was deleted with the grace period years.
+// since is the time of the deletion relative to now, so it is negative.
 func (s *scene) deletedWithin(name string, since time.Duration) {
 	p := s.leaving(name, "node-a", 4, since+years)
 	p.DeletionGracePeriodSeconds = ptr.To(int64(years / time.Second))
 }
 
-// ofJob sets a Job as the owner of a pod. The Job is not added to the scene.
+// ofJob makes a Job the owner of a pod. The Job is not added to the scene.
 func (s *scene) ofJob(p *corev1.Pod, name string) *corev1.Pod {
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID("uid-" + name), Controller: ptr.To(true)}}
 	return p
 }
 
-// job adds a Job that started some time ago, with an optional deadline in seconds.
+// job adds a Job that started since before now. deadline is its activeDeadlineSeconds; it may be
+// nil.
 func (s *scene) job(name string, since time.Duration, deadline *int64) {
 	start := metav1.NewTime(s.now.Add(-since))
 	s.jobs = append(s.jobs, &batchv1.Job{
@@ -144,7 +146,7 @@ func (s *scene) group(name string, minCount, priority int32, mode v1alpha1.Disru
 	return pg
 }
 
-// queue adds a Queue with a quota of GPUs.
+// queue adds a Queue whose quota is a number of GPUs.
 func (s *scene) queue(name string, quota int64) *v1alpha1.Queue {
 	q := &v1alpha1.Queue{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Queue"},
@@ -155,7 +157,8 @@ func (s *scene) queue(name string, quota int64) *v1alpha1.Queue {
 	return q
 }
 
-// budget adds a PodDisruptionBudget for the pods with an app label.
+// budget adds a PodDisruptionBudget for the pods whose label app has the given value. allowed is
+// its maxUnavailable.
 func (s *scene) budget(app string, allowed int32) {
 	s.pdbs = append(s.pdbs, &policyv1.PodDisruptionBudget{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
@@ -167,7 +170,7 @@ func (s *scene) budget(app string, allowed int32) {
 	})
 }
 
-// inventory returns the objects of the scene and some more pods.
+// inventory returns the objects of the scene and further pods.
 func (s *scene) inventory(t testing.TB, more ...*corev1.Pod) *inventory.Inventory {
 	t.Helper()
 	changes := []inventory.Change{
@@ -203,7 +206,7 @@ func (s *scene) inventory(t testing.TB, more ...*corev1.Pod) *inventory.Inventor
 	return out
 }
 
-// objects returns the scene's objects of the built-in APIs, for a client.
+// objects returns the objects of the scene that are of built-in APIs, for a fake client.
 func (s *scene) objects(more ...*corev1.Pod) []runtime.Object {
 	out := []runtime.Object{s.namespace.DeepCopy(), class("high", 1000), class("low", 10), tolerant()}
 	for _, o := range s.nodes {
@@ -227,8 +230,8 @@ func class(name string, value int32) *schedulingv1.PriorityClass {
 	}
 }
 
-// tolerant returns a class of priority 100 whose pods tolerate preemptors below 300 for two hours.
-// Its pods preempt nothing, so Search does not propose this class.
+// tolerant returns a PriorityClass with value 100 whose pods tolerate preemption by priorities
+// below 300 for two hours. Its pods never preempt, so Search does not propose this class.
 func tolerant() *schedulingv1.PriorityClass {
 	c := class("tolerant", 100)
 	c.PreemptionPolicy = ptr.To(corev1.PreemptNever)

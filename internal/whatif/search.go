@@ -22,7 +22,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// Kinds of remedies.
+// These are the kinds of remedies.
 const (
 	EndOfProtection = "Wait"
 	LowerMinCount   = "MinCount"
@@ -34,26 +34,30 @@ const (
 	RaisePriority   = "Priority"
 )
 
-// Remedy is one change that gives a blocked workload room. A decision has verified the change.
+// Remedy is a change that would give a blocked workload room. A decision on the changed objects has
+// verified it.
 type Remedy struct {
-	// Kind is the kind of change, such as [Uncordon].
+	// Kind is the kind of the change, such as [Uncordon].
 	Kind string `json:"kind"`
-	// Change describes the change.
+	// Change describes the change in words.
 	Change string `json:"change"`
-	// ByAdministrators is true for changes of nodes and Queues, which belong to no namespace.
+	// ByAdministrators is true for changes of cluster-scoped objects, such as nodes and Queues,
+	// because other users cannot make them.
 	ByAdministrators bool `json:"byAdministrators,omitempty"`
-	// Outcome, Message and Cost come from the decision after the change.
+	// Outcome, Message and Cost are the result of the decision on the changed objects.
 	Outcome core.Outcome `json:"outcome"`
 	Message string       `json:"message"`
 	Cost    Cost         `json:"cost"`
 }
 
-// Search looks for single changes that give a pending workload room, and returns the smallest
-// change of each kind. It verifies each by a decision on the changed objects. Pods are the pending
-// pods of the workload. Group is the PodGroup of the pods, or nil. A PodGroup of scheduling.k8s.io
-// cannot be changed, so Search leaves it as it is. Search calls told before each decision with the
-// number of earlier decisions; told may be nil. The group of a tree is the PodGroup that stands for
-// its CompositePodGroup.
+// Search looks for changes that would give a pending workload room. It returns the smallest change
+// of each kind, verified by a decision on the changed objects. The arguments:
+//
+//   - pods has the pending pods of the workload.
+//   - group is the PodGroup of the pods, or nil. For a tree, it is the PodGroup that represents the
+//     CompositePodGroup. Search does not change a PodGroup of scheduling.k8s.io, because the API
+//     does not permit it.
+//   - told is called before each decision with the number of earlier decisions. It may be nil.
 func Search(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, pods []*corev1.Pod, group *v1alpha1.PodGroup, told func(decided int)) ([]Remedy, error) {
 	s := &search{objects: objects, cfg: cfg, pods: pods, group: group, told: told}
 	var out []Remedy
@@ -74,13 +78,14 @@ type search struct {
 	objects *inventory.Inventory
 	cfg     *config.KubeSchedulerConfiguration
 	pods    []*corev1.Pod
-	// group is the PodGroup of the pods, from either API, or nil.
+	// group is the PodGroup of the pods, of reprieve.dev or scheduling.k8s.io. It may be nil.
 	group   *v1alpha1.PodGroup
 	told    func(int)
 	decided int
 }
 
-// try decides on the workload with changed objects. It returns nil if there is still no room.
+// try makes a decision for the workload with changed objects. It returns nil if there is still no
+// room.
 func (s *search) try(ctx context.Context, kind, change string, objects *inventory.Inventory) (*Remedy, error) {
 	if s.told != nil {
 		s.told(s.decided)
@@ -102,8 +107,8 @@ func (s *search) try(ctx context.Context, kind, change string, objects *inventor
 	return &Remedy{Kind: kind, Change: change, ByAdministrators: byAdministrators, Outcome: step.Outcome, Message: step.Message, Cost: step.Cost}, nil
 }
 
-// smallest returns the remedy for the smallest n, from 1 to most, that helps. It requires that
-// every n above a helpful one helps too. It returns nil if most does not help.
+// smallest returns the remedy for the smallest n from 1 to most that helps. It returns nil if even
+// most does not help. If some n helps, each larger n must help too.
 func (s *search) smallest(most int, attempt func(n int) (*Remedy, error)) (*Remedy, error) {
 	if most < 1 {
 		return nil, nil //nolint:nilnil // As in try.
@@ -133,7 +138,8 @@ func listOf(r *Remedy, err error) ([]Remedy, error) {
 	return []Remedy{*r}, nil
 }
 
-// wait tries to wait until protections end, if the decision has a time for that.
+// wait looks for a time when protections have ended and there is room, if the decision has such a
+// time.
 func (s *search) wait(ctx context.Context) ([]Remedy, error) {
 	cluster, err := New(ctx, s.objects, s.cfg)
 	if err != nil {
@@ -148,7 +154,7 @@ func (s *search) wait(ctx context.Context) ([]Remedy, error) {
 	return listOf(s.try(ctx, EndOfProtection, change, s.objects.At(step.RetryAt.Add(time.Nanosecond))))
 }
 
-// minCount tries to lower the minCount of the gang.
+// minCount looks for the highest lower minCount of the gang that helps.
 func (s *search) minCount(ctx context.Context) ([]Remedy, error) {
 	if s.group == nil || native.IsNative(s.group) || s.group.Spec.SchedulingPolicy == nil || s.group.Spec.SchedulingPolicy.Gang == nil {
 		return nil, nil
@@ -165,7 +171,7 @@ func (s *search) minCount(ctx context.Context) ([]Remedy, error) {
 	}))
 }
 
-// taints tries to tolerate one taint, on all nodes that have it.
+// taints looks for a taint that helps if the pods tolerate it, on all nodes with that taint.
 func (s *search) taints(ctx context.Context) ([]Remedy, error) {
 	nodes, err := inventory.Decode[*corev1.Node](s.objects, inventory.Nodes)
 	if err != nil {
@@ -177,7 +183,7 @@ func (s *search) taints(ctx context.Context) ([]Remedy, error) {
 		for _, taint := range node.Spec.Taints {
 			taint.TimeAdded = nil
 			tolerated := corev1helpers.TolerationsTolerateTaint(klog.Background(), s.pods[0].Spec.Tolerations, &taint, true)
-			// Cordoned nodes have their own remedy.
+			// Uncordon is another kind of remedy, so skip the taint of cordoned nodes.
 			if taint.Effect == corev1.TaintEffectPreferNoSchedule || tolerated || taint.Key == corev1.TaintNodeUnschedulable {
 				continue
 			}
@@ -209,8 +215,8 @@ func (s *search) taints(ctx context.Context) ([]Remedy, error) {
 	return out, nil
 }
 
-// bounds tries to raise one limit or one quota, of the workload's queue or of a queue above it, by
-// the smallest amount that helps.
+// bounds looks for a limit or quota to raise by the smallest amount that helps. It tries the
+// workload's queue and all its ancestors.
 func (s *search) bounds(ctx context.Context) ([]Remedy, error) {
 	path, err := s.path(ctx)
 	if err != nil {
@@ -247,9 +253,10 @@ func (s *search) bounds(ctx context.Context) ([]Remedy, error) {
 	return out, nil
 }
 
-// raise tries to raise one resource of one limit or quota by at most the workload's request. The
-// quota stays within the limit of its queue, because raising both would take two changes. A step is
-// one unit of the resource, or a 64th of the largest amount if that is more.
+// raise looks for the smallest increase of a resource in a limit or quota that helps. The increase
+// is at most the workload's request. A quota is not raised above the limit of its queue, because
+// raising both would be two changes. The increase is a multiple of one unit of the resource, or of
+// 1/64 of the maximum increase if that is larger.
 func (s *search) raise(ctx context.Context, q *v1alpha1.Queue, kind string, of func(*v1alpha1.Queue) corev1.ResourceList, name corev1.ResourceName, request resource.Quantity) (*Remedy, error) {
 	largest := *resource.NewQuantity(request.Value(), request.Format)
 	if limit, ok := q.Spec.Limit[name]; kind == RaiseQuota && ok {
@@ -283,7 +290,7 @@ func (s *search) raise(ctx context.Context, q *v1alpha1.Queue, kind string, of f
 	})
 }
 
-// path returns the queues from the workload's leaf queue up to the root.
+// path returns the queues from the workload's leaf queue to the root.
 func (s *search) path(ctx context.Context) ([]*v1alpha1.Queue, error) {
 	queues, err := inventory.Decode[*v1alpha1.Queue](s.objects, inventory.Queues)
 	if err != nil || len(queues) == 0 {
@@ -310,7 +317,7 @@ func (s *search) path(ctx context.Context) ([]*v1alpha1.Queue, error) {
 	return out, nil
 }
 
-// priorities tries to raise the priority to the lowest value of a PriorityClass that helps.
+// priorities looks for the PriorityClass with the lowest value that helps.
 func (s *search) priorities(ctx context.Context) ([]Remedy, error) {
 	classes, err := inventory.Decode[*schedulingv1.PriorityClass](s.objects, inventory.PriorityClasses)
 	if err != nil {
@@ -322,14 +329,14 @@ func (s *search) priorities(ctx context.Context) ([]Remedy, error) {
 	case isTheirs && s.group.Spec.Priority != nil:
 		return nil, nil
 	case isTheirs:
-		// The lowest priority of the pods counts.
+		// The lowest priority of the pods is the priority of the workload.
 		for _, pod := range s.pods {
 			now = min(now, corev1helpers.PodPriority(pod))
 		}
 	case s.group != nil:
 		now = ptr.Deref(s.group.Spec.Priority, now)
 	}
-	// Higher values are reserved for the system.
+	// Higher values are reserved for system-critical pods.
 	const highestUser = 1_000_000_000
 	classes = slices.DeleteFunc(classes, func(c *schedulingv1.PriorityClass) bool {
 		return c.Value <= now || c.Value > highestUser || ptr.Deref(c.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever
@@ -358,7 +365,7 @@ func (s *search) priorities(ctx context.Context) ([]Remedy, error) {
 	}))
 }
 
-// changedPods returns copies of the pending pods, each with a change.
+// changedPods returns copies of the pending pods after change was applied to each.
 func (s *search) changedPods(change func(*corev1.Pod)) []inventory.Change {
 	pods := make([]*corev1.Pod, len(s.pods))
 	for i, pod := range s.pods {

@@ -18,11 +18,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// mostCordons limits the decisions that find out which cordoned nodes matter. Past the limit, a
-// remedy may name unnecessary nodes.
+// mostCordons is the maximum number of decisions to find the nodes that must be uncordoned. At the
+// limit, the remedy may name nodes that are not necessary.
 const mostCordons = 64
 
-// cordons tries to uncordon nodes, and leaves out the nodes that are not needed.
+// cordons looks for cordoned nodes that help if they are uncordoned. It leaves out the nodes that
+// are not necessary.
 func (s *search) cordons(ctx context.Context) ([]Remedy, error) {
 	nodes, err := inventory.Decode[*corev1.Node](s.objects, inventory.Nodes)
 	if err != nil {
@@ -37,8 +38,9 @@ func (s *search) cordons(ctx context.Context) ([]Remedy, error) {
 	last := s.decided + mostCordons
 	var needed []*corev1.Node
 	for best != nil && err == nil && len(rest) > 0 && s.decided < last {
-		// Find the shortest prefix of the rest that helps together with the needed nodes. Its last
-		// node is needed as well. A longer prefix also helps, because more nodes never help less.
+		// Find the shortest prefix of rest that helps together with the nodes in needed. The last
+		// node of that prefix is also needed. Longer prefixes help too, because further nodes never
+		// remove room.
 		n := sort.Search(len(rest), func(n int) bool {
 			if err != nil || s.decided >= last || n+len(needed) == 0 {
 				return false
@@ -60,7 +62,7 @@ func (s *search) cordons(ctx context.Context) ([]Remedy, error) {
 	return listOf(best, err)
 }
 
-// uncordon tries to uncordon some nodes.
+// uncordon makes a decision with the given nodes uncordoned.
 func (s *search) uncordon(ctx context.Context, nodes []*corev1.Node) (*Remedy, error) {
 	changes, names := make([]inventory.Change, len(nodes)), make([]string, len(nodes))
 	for i, node := range nodes {
@@ -77,8 +79,8 @@ func (s *search) uncordon(ctx context.Context, nodes []*corev1.Node) (*Remedy, e
 	return s.try(ctx, Uncordon, fmt.Sprintf("uncordon %v", names), objects)
 }
 
-// nodes tries to add copies of an existing node. It returns the kind of node that needs the fewest
-// copies.
+// nodes looks for a number of copies of an existing node that helps. It returns the kind of node
+// that needs the fewest copies.
 func (s *search) nodes(ctx context.Context) ([]Remedy, error) {
 	nodes, err := inventory.Decode[*corev1.Node](s.objects, inventory.Nodes)
 	if err != nil {
@@ -91,8 +93,7 @@ func (s *search) nodes(ctx context.Context) ([]Remedy, error) {
 	if suitable := s.suitableFirst(nodes); suitable > 0 {
 		nodes = nodes[:suitable]
 	}
-	// Try at most mostKinds kinds of nodes, the smallest first, because each kind takes several
-	// decisions.
+	// Try at most mostKinds kinds of nodes, the smallest first. Each kind takes several decisions.
 	const mostKinds = 5
 	var kinds []*corev1.Node
 	for _, node := range nodes {
@@ -124,9 +125,9 @@ func (s *search) nodes(ctx context.Context) ([]Remedy, error) {
 	return listOf(best, nil)
 }
 
-// suitableFirst moves the nodes to the front that could run one of the pods if they were empty, and
-// returns their number. The others stay in the list, because a profile's plugins may ignore some
-// constraints, such as a resource of an extender.
+// suitableFirst moves the nodes that could run one of the pods, if they were empty, to the front.
+// It returns the number of these nodes. The other nodes stay in the list: a profile may ignore some
+// constraints, such as a resource that an extender manages.
 func (s *search) suitableFirst(nodes []*corev1.Node) int {
 	var pods []*corev1.Pod
 	for _, pod := range s.pods {
@@ -146,7 +147,7 @@ func (s *search) suitableFirst(nodes []*corev1.Node) int {
 	return len(suitable)
 }
 
-// asksTheSame reports whether two pods have the same requests, tolerations, node selector and
+// asksTheSame reports whether two pods have equal requests, tolerations, node selectors and
 // affinity.
 func asksTheSame(a, b *corev1.Pod) bool {
 	same := equality.Semantic.DeepEqual
@@ -154,8 +155,8 @@ func asksTheSame(a, b *corev1.Pod) bool {
 		same(a.Spec.NodeSelector, b.Spec.NodeSelector) && same(a.Spec.Affinity, b.Spec.Affinity)
 }
 
-// suits reports whether a node could run a pod, according to its allocatable resources, labels and
-// taints. Pods on the node and a cordon are ignored.
+// suits reports whether a node could run a pod if the node were empty and not cordoned. It compares
+// requests, labels and taints.
 func suits(node *corev1.Node, pod *corev1.Pod) bool {
 	for name, asked := range requestsOf(pod) {
 		if has := node.Status.Allocatable[name]; asked.Cmp(has) > 0 {
@@ -175,8 +176,8 @@ func requestsOf(pod *corev1.Pod) corev1.ResourceList {
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 }
 
-// sameKind reports whether two nodes have the same allocatable resources, taints and labels, except
-// the hostname label.
+// sameKind reports whether two nodes have equal allocatable resources, taints and labels. It
+// ignores the hostname label.
 func sameKind(a, b *corev1.Node) bool {
 	if len(a.Status.Allocatable) != len(b.Status.Allocatable) || len(a.Spec.Taints) != len(b.Spec.Taints) {
 		return false
@@ -194,7 +195,7 @@ func sameKind(a, b *corev1.Node) bool {
 	return hasLabels(a, b) && hasLabels(b, a)
 }
 
-// hasLabels reports whether a node has all labels of another node, except the hostname label.
+// hasLabels reports whether a node has all labels of another node. It ignores the hostname label.
 func hasLabels(node, of *corev1.Node) bool {
 	for name, value := range of.Labels {
 		if has, ok := node.Labels[name]; name != corev1.LabelHostname && (!ok || has != value) {
@@ -204,7 +205,7 @@ func hasLabels(node, of *corev1.Node) bool {
 	return true
 }
 
-// copies returns n empty copies of a node.
+// copies returns n new nodes that are like the given node, without pods.
 func copies(like *corev1.Node, n int) []inventory.Change {
 	out := make([]inventory.Change, n)
 	for i := range out {

@@ -23,7 +23,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// TestSearch checks that each remedy helps by itself and is the smallest of its kind.
+// TestSearch checks that each remedy helps without other changes and is the smallest of its kind.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	gangOf := func(s *scene, count int, gpus int64, priority int32, queue string) ([]*corev1.Pod, *v1alpha1.PodGroup) {
@@ -31,9 +31,9 @@ func TestSearch(t *testing.T) {
 		return members(s, "train", count, gpus, priority), pg
 	}
 	for name, c := range map[string]struct {
-		// build adds a cluster to a scene, and returns the pending pods and their PodGroup.
+		// build adds objects to a scene. It returns the pending pods and their PodGroup.
 		build func(s *scene) ([]*corev1.Pod, *v1alpha1.PodGroup)
-		// want are the beginnings of the changes, in order.
+		// want has the beginning of each change, in order.
 		want []string
 	}{
 		"a gang with one node too few": {
@@ -224,8 +224,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestSearchForNative checks that Search leaves a PodGroup of scheduling.k8s.io unchanged, and
-// changes the priorities of its pods.
+// TestSearchForNative checks that Search does not change a PodGroup of scheduling.k8s.io, and that
+// it changes the priorities of the group's pods.
 func TestSearchForNative(t *testing.T) {
 	t.Parallel()
 	s := newScene(noon)
@@ -257,9 +257,9 @@ func TestSearchForNative(t *testing.T) {
 	}
 }
 
-// belowLimit fills a node with four pods of the queue rich, which is above its quota of a resource.
-// It returns a pending pod that requests as much as the limit of its queue, poor, and more than the
-// quota of that queue. Neither queue has an over-quota weight.
+// belowLimit fills a node with four pods of the queue rich, whose usage of a resource is above its
+// quota. It returns a pending pod of the queue poor. The pod requests the whole limit of poor,
+// which is more than the quota of poor. Both queues have the over-quota weight 0.
 func belowLimit(s *scene, name corev1.ResourceName, rich, quota, limit string) ([]*corev1.Pod, *v1alpha1.PodGroup) {
 	all := s.node("node-a", 8).Status.Allocatable[name]
 	quarter := *resource.NewQuantity(all.Value()/4, resource.DecimalSI)
@@ -282,8 +282,8 @@ func belowLimit(s *scene, name corev1.ResourceName, rich, quota, limit string) (
 	return []*corev1.Pod{pod}, nil
 }
 
-// atLimit fills a queue up to its limit with a pod that is protected for another 50 minutes. It
-// returns a pending pod of a higher priority.
+// atLimit fills a queue to its limit with one pod, which is protected for another 50 minutes. It
+// returns a pending pod with a higher priority.
 func atLimit(s *scene) *corev1.Pod {
 	q := s.queue("team", 4)
 	q.Spec.Limit, q.Spec.PreemptMinRuntime = q.Spec.Quota, &metav1.Duration{Duration: time.Hour}
@@ -292,7 +292,8 @@ func atLimit(s *scene) *corev1.Pod {
 	return pod
 }
 
-// TestLine checks that the order is by priority, then age, and that a gang counts once.
+// TestLine checks that the order of workloads is by priority, then age, and that a gang is one
+// workload.
 func TestLine(t *testing.T) {
 	t.Parallel()
 	s := newScene(noon)
@@ -328,9 +329,9 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// together returns a function that builds work of one queue that must evict two pods of another
-// queue. The eviction of both would leave the other queue below its quota; the eviction of one
-// would not. The pods may have a deadline.
+// together returns a function that builds a situation: a pending pod of one queue needs the
+// eviction of two pods of another queue. If both pods were evicted, the other queue would be below
+// its quota. deadline is the deadline of the two pods; it may be nil.
 func together(deadline *int64) func(s *scene) *corev1.Pod {
 	return func(s *scene) *corev1.Pod {
 		s.node("node-b", 16)
@@ -346,16 +347,16 @@ func together(deadline *int64) func(s *scene) *corev1.Pod {
 	}
 }
 
-// TestWhen checks that bounds follow from declared times only.
+// TestWhen checks that the bounds are derived only from declared times.
 func TestWhen(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		build func(s *scene) *corev1.Pod
 		want  whatif.Bounds
-		// notBefore and latest are moments after noon; 0 for none.
+		// notBefore and latest are times since noon. 0 means that there is no bound.
 		notBefore, latest time.Duration
 		now               bool
-		// because is a part of the reason for the earliest moment, and then for the latest.
+		// because is a part of the reason for notBefore. then is a part of the reason for latest.
 		because, then string
 	}{
 		"there is room": {

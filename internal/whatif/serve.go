@@ -19,8 +19,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// server is the API server of a Cluster, as the transport of its clients. It lists the objects of
-// an inventory. Watches return no events, because nothing changes. Other requests are rejected.
+// server is the API server of a Cluster, as a transport for its clients. It lists the objects of an
+// inventory. Watches return no events, because the objects do not change. All other requests are
+// rejected.
 type server struct{ objects *inventory.Inventory }
 
 var _ http.RoundTripper = server{}
@@ -46,7 +47,8 @@ func (s server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, http.StatusOK, io.NopCloser(body)), nil
 }
 
-// resourceOf returns the resource of a path that lists the resource in all namespaces.
+// resourceOf returns the resource of a path that lists the resource in all namespaces. It returns
+// false for other paths.
 func resourceOf(path string) (schema.GroupVersionResource, bool) {
 	switch parts := strings.Split(strings.Trim(path, "/"), "/"); {
 	case len(parts) == 3 && parts[0] == "api":
@@ -58,7 +60,8 @@ func resourceOf(path string) (schema.GroupVersionResource, bool) {
 	}
 }
 
-// list encodes the objects of a resource that a query selects.
+// list returns the objects of a resource that match the selectors of a query, as the JSON of a
+// list.
 func (s server) list(resource schema.GroupVersionResource, query url.Values) (io.Reader, error) {
 	selects, err := selector(inventory.NameOf(resource), query)
 	if err != nil {
@@ -83,8 +86,8 @@ func (s server) list(resource schema.GroupVersionResource, query url.Values) (io
 	return &out, nil
 }
 
-// selector parses the selectors that a scheduler's informers use: labels of any object, and the
-// phase and node of pods.
+// selector parses the selectors that a scheduler's informers use: labels for all objects, and phase
+// and node for pods.
 func selector(resource string, query url.Values) (func(*inventory.Object) (bool, error), error) {
 	byLabel, err := labels.Parse(query.Get("labelSelector"))
 	if err != nil {
@@ -139,7 +142,7 @@ func answer(r *http.Request, code int, body io.ReadCloser) *http.Response {
 	}
 }
 
-// silence is the body of a watch without events.
+// silence is the body of a watch response that has no events.
 type silence struct{ done <-chan struct{} }
 
 // Read blocks until the watch ends.
@@ -148,5 +151,5 @@ func (s silence) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Close is part of io.ReadCloser.
+// Close implements io.Closer.
 func (silence) Close() error { return nil }

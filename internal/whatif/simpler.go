@@ -11,9 +11,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// ByPriorityAlone returns the cost of the victims that priorities alone would choose, by the
-// default victimOrder and without bands. It is nil if a step has no victims, or if these are the
-// same. If the profile of the pod has another order or bands, the function decides once more.
+// ByPriorityAlone returns the cost of the victims that would be chosen by priorities alone: with
+// the default victimOrder and without bands. It returns nil if the step has no victims or if the
+// victims would be the same. If the pod's profile has another order or bands, it makes one more
+// decision.
 func ByPriorityAlone(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, profile string, step *Step) (*Cost, error) {
 	if step.Outcome != core.Preempts {
 		return nil, nil
@@ -34,8 +35,8 @@ func ByPriorityAlone(ctx context.Context, objects *inventory.Inventory, cfg *con
 	return &other.Cost, nil
 }
 
-// byPriorities returns a configuration whose profile compares victims by priorities alone; nil if
-// the profile does so already.
+// byPriorities returns a configuration whose profile compares victims by priorities alone. It
+// returns nil if the profile does that already.
 func byPriorities(cfg *config.KubeSchedulerConfiguration, profile string) (*config.KubeSchedulerConfiguration, error) {
 	for i := range cfg.Profiles {
 		if cfg.Profiles[i].SchedulerName != profile {
@@ -58,7 +59,6 @@ func byPriorities(cfg *config.KubeSchedulerConfiguration, profile string) (*conf
 	return nil, nil
 }
 
-// sameVictims reports whether two steps have the same victims.
 func sameVictims(a, b *Step) bool {
 	of := make(map[string]bool, len(a.Victims))
 	for _, v := range a.Victims {

@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// TestPlanByPriorityAlone checks that a plan has the cost of the victims that priorities alone would
-// choose, if they are others.
+// TestPlanByPriorityAlone checks that a plan has the cost of the victims that would be chosen by
+// priorities alone, if these are other victims.
 func TestPlanByPriorityAlone(t *testing.T) {
 	t.Parallel()
 	lostWork := configv1alpha1.VictimOrders(configv1alpha1.CascadeOff)[1]

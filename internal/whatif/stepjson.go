@@ -7,19 +7,19 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// protectedJSON is the JSON form of a protected unit. Like all times in this output, the end is in
-// RFC 3339 and UTC.
+// protectedJSON is the JSON form of a protected unit. All times in the output are in RFC 3339 and
+// UTC.
 type protectedJSON struct {
 	core.UnitRef
 	Rule core.Rule `json:"rule"`
-	// Until is the last moment of the protection. Endless is true if the protection has no end in
-	// time.
-	Until   *time.Time `json:"until,omitempty"`
-	Endless bool       `json:"endless,omitempty"`
-	Queue   string     `json:"queue,omitempty"`
+	// Until is the last moment of the protection.
+	Until *time.Time `json:"until,omitempty"`
+	// Endless is true if the protection has no end.
+	Endless bool   `json:"endless,omitempty"`
+	Queue   string `json:"queue,omitempty"`
 }
 
-// MarshalJSON encodes the step with the ends of protections as times.
+// MarshalJSON encodes the step. The ends of protections are times instead of nanoseconds.
 func (s Step) MarshalJSON() ([]byte, error) {
 	type plain Step
 	out := struct {

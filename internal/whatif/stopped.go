@@ -6,16 +6,16 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// stopped is a clock that always shows the moment of an inventory. So decisions do not depend on
-// their own duration, and timers never fire.
+// stopped is a clock that always shows the time of an inventory. So decisions do not depend on
+// their own duration. Its timers never fire.
 type stopped struct{ at time.Time }
 
 var _ clock.WithTicker = stopped{}
 
-// Now returns the moment of the inventory.
+// Now returns the time of the inventory.
 func (c stopped) Now() time.Time { return c.at }
 
-// Since returns the time from t to the moment of the inventory.
+// Since returns the time from t to the time of the inventory.
 func (c stopped) Since(t time.Time) time.Duration { return c.at.Sub(t) }
 
 // NewTimer returns a timer that never fires.

@@ -16,8 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// Alone returns the decision on a pending pod of a PodGroup as if the PodGroup had no parent. It
-// returns false if reprieve.dev has no such PodGroup.
+// Alone returns the decision for a pending pod of a PodGroup as if the PodGroup were not part of a
+// tree. It returns false if reprieve.dev has no such PodGroup.
 func Alone(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, group, pod types.NamespacedName) (Step, bool, error) {
 	found, ok := objects.Find(inventory.PodGroups, group.Namespace, group.Name)
 	if !ok {
@@ -41,8 +41,8 @@ func Alone(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSc
 	return step, true, err
 }
 
-// withClass returns the groups of the workload with another PriorityClass that permits preemption.
-// These are the PodGroup, or all groups of its tree. It returns none for pods without a group.
+// withClass returns the groups of the workload with a PriorityClass that permits preemption. These
+// are the PodGroup, or all groups of its tree. It returns nil for pods without a group.
 func (s *search) withClass(class *schedulingv1.PriorityClass) ([]inventory.Change, error) {
 	if s.group == nil {
 		return nil, nil
@@ -70,8 +70,8 @@ func (s *search) withClass(class *schedulingv1.PriorityClass) ([]inventory.Chang
 	return out, nil
 }
 
-// groupWithClass returns one group of a tree with another PriorityClass; none for a group that
-// reprieve.dev lacks.
+// groupWithClass returns one group of a tree with the PriorityClass. It returns nil for a group
+// that is not of reprieve.dev.
 func (s *search) groupWithClass(key types.NamespacedName, class *schedulingv1.PriorityClass) ([]inventory.Change, error) {
 	resource, name := inventory.PodGroups, key.Name
 	composite, isTree := gang.CompositeOf(key)

@@ -20,26 +20,26 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// Bounds limit the time when a pending workload starts. They contain only known facts and no
-// estimates.
+// Bounds are bounds for the start of a pending workload. They are derived only from declared times
+// and never estimated.
 type Bounds struct {
-	// NotBefore is the earliest start, with the reason in BecauseOf; nil if there is no such bound.
+	// NotBefore is the earliest start. It is nil if that is unknown. BecauseOf is the reason.
 	NotBefore *time.Time `json:"notBefore,omitempty"`
 	BecauseOf string     `json:"becauseOf,omitempty"`
-	// AtTheLatest is the latest start if no other work arrives, with the reason in Then; nil if
-	// there is no such bound.
+	// AtTheLatest is the latest start if no other work arrives. It is nil if that is unknown. Then
+	// is the reason.
 	AtTheLatest *time.Time `json:"atTheLatest,omitempty"`
 	Then        string     `json:"then,omitempty"`
-	// Endless counts the running pods that declare no end. It is 0 if the latest start is known.
+	// Endless is the number of running pods that declare no end. It is 0 if AtTheLatest is set.
 	Endless int `json:"endless,omitempty"`
-	// Unread counts the running pods that belong to Jobs outside the inventory, so their ends are
-	// unknown.
+	// Unread is the number of running pods whose end is unknown, because their Jobs are not in the
+	// inventory.
 	Unread int `json:"unread,omitempty"`
 }
 
-// When returns bounds for the start of a pending workload, from the decision in step. It may make
-// more decisions at later moments. It calls told before each decision about declared ends, with the
-// number of earlier ones; told may be nil.
+// When returns bounds for the start of a pending workload. step is the decision for the workload.
+// When may make further decisions for later times. It calls told before each decision about a
+// declared end, with the number of earlier such decisions; told may be nil.
 func When(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, step *Step, told func(int)) (*Bounds, error) {
 	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
 	if err != nil {
@@ -60,8 +60,7 @@ func When(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 		if err != nil {
 			return nil, err
 		}
-		// By then each protected unit can be evicted, but the evictions that the workload needs may
-		// still not be permitted together.
+		// At that time, each protected unit may be evicted, but perhaps not all of them together.
 		if isPlaced(&then) {
 			out.AtTheLatest, out.Then = step.RetryAt, "protections have ended by then, and it may preempt; its victims take their grace periods on top"
 			return out, nil
@@ -71,15 +70,14 @@ func When(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 		err = onceStale(ctx, objects, cfg, key, out)
 	}
 	if err == nil && out.NotBefore != nil && out.AtTheLatest != nil && out.AtTheLatest.Before(*out.NotBefore) {
-		// Other pods end before the protections do.
+		// Pods of other work end before the protections do, so the workload may start earlier.
 		out.NotBefore, out.BecauseOf = nil, ""
 	}
 	return out, err
 }
 
-// onceGone returns the time when the victims and terminating pods of a placement are gone. This is
-// the end of the last grace period, if the nodes respond. The bounds are empty if the placement
-// waits for no pods.
+// onceGone returns bounds for a workload that waits for victims and terminating pods: the end of
+// the longest grace period, if the nodes respond. The bounds are empty if it waits for no pods.
 func onceGone(pods []*corev1.Pod, step *Step, now time.Time) *Bounds {
 	victims := make(map[string]bool)
 	for _, v := range step.Victims {
@@ -102,7 +100,7 @@ func onceGone(pods []*corev1.Pod, step *Step, now time.Time) *Bounds {
 		if pod.DeletionTimestamp != nil {
 			goes(pod, pod.DeletionTimestamp.Time)
 		} else {
-			// The scheduler is about to delete the pod.
+			// The scheduler will delete this pod at once.
 			goes(pod, now.Add(min(graceOf(pod), step.maxGrace)))
 		}
 	}
@@ -118,9 +116,9 @@ func onceGone(pods []*corev1.Pod, step *Step, now time.Time) *Bounds {
 }
 
 // lastProtection describes the protection whose end gives the workload room. A step names only a
-// few of the protections that block the workload, so this one may be missing.
+// few protections, and this protection may not be among them.
 func lastProtection(step *Step) string {
-	// RetryAt is the first nanosecond after the protection.
+	// RetryAt is the first nanosecond after the end of the protection.
 	i := slices.IndexFunc(step.Protected, func(p core.ProtectedUnit) bool { return p.Until == step.RetryAt.UnixNano()-1 })
 	if i < 0 {
 		return "protections are in the way until then"
@@ -133,16 +131,16 @@ func lastProtection(step *Step) string {
 	return fmt.Sprintf("%s protects %s/%s", by, last.Namespace, last.Name)
 }
 
-// end is the latest time when a running pod is gone, as declared by the pod or its Job.
+// end is the latest time when a running pod has ended, as declared by the pod or by its Job.
 type end struct {
 	at  time.Time
 	pod *corev1.Pod
-	// job is the Job that declares the deadline; empty if the pod declares it.
+	// job is the name of the Job that declares the deadline. It is empty if the pod declares it.
 	job string
 }
 
-// declared returns the ends of the pods that declare one. It adds the other pods to Endless, or to
-// Unread if their Job is unknown.
+// declared returns the ends of the pods that have a declared end. Other pods are counted in
+// out.Endless, or in out.Unread if their Job is unknown.
 func declared(objects *inventory.Inventory, pods []*corev1.Pod, out *Bounds) ([]end, error) {
 	var ends []end
 	for _, pod := range pods {
@@ -167,7 +165,8 @@ func declared(objects *inventory.Inventory, pods []*corev1.Pod, out *Bounds) ([]
 	return ends, nil
 }
 
-// endOf returns the end that a pod's own deadline sets.
+// endOf returns the end that the pod's activeDeadlineSeconds declares. It returns false if there is
+// none.
 func endOf(pod *corev1.Pod) (end, bool) {
 	if pod.Spec.ActiveDeadlineSeconds == nil || pod.Status.StartTime == nil {
 		return end{}, false
@@ -175,20 +174,20 @@ func endOf(pod *corev1.Pod) (end, bool) {
 	return end{at: pod.Status.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second), pod: pod}, true
 }
 
-// jobState is the state of the information about a pod's Job.
+// jobState is the information that the inventory has about a pod's Job.
 type jobState int
 
 const (
-	// jobSilent means that there is no Job, or that the Job declares no deadline.
+	// jobSilent means that the pod has no Job, or that the Job declares no deadline.
 	jobSilent jobState = iota
 	// jobDeclares means that the Job declares a deadline.
 	jobDeclares
-	// jobUnknown means that the Job is not among the objects.
+	// jobUnknown means that the Job is not in the inventory.
 	jobUnknown
 )
 
-// endByJob returns the time when a pod is gone after its Job's deadline. The pod is deleted at the
-// deadline, and its grace period follows.
+// endByJob returns the end that the deadline of a pod's Job declares. The pod is deleted at the
+// deadline and ends after its grace period.
 func endByJob(objects *inventory.Inventory, pod *corev1.Pod) (end, jobState, error) {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != "Job" || !strings.HasPrefix(owner.APIVersion, batchv1.GroupName+"/") {
@@ -209,13 +208,13 @@ func endByJob(objects *inventory.Inventory, pod *corev1.Pod) (end, jobState, err
 	return end{at: at, pod: pod, job: pod.Namespace + "/" + job.Name}, jobDeclares, nil
 }
 
-// graceOf returns the pod's own grace period, at most 292 years.
+// graceOf returns the grace period in the pod's spec, limited to the longest time.Duration.
 func graceOf(pod *corev1.Pod) time.Duration {
 	seconds := ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 	return time.Duration(min(seconds, int64(math.MaxInt64/time.Second))) * time.Second
 }
 
-// because describes the deadline.
+// because returns the reason for the end as text.
 func (e *end) because() string {
 	if e.job == "" {
 		return fmt.Sprintf("activeDeadlineSeconds of pod %s ends it, if nothing else comes", keyOf(e.pod))
@@ -223,7 +222,7 @@ func (e *end) because() string {
 	return fmt.Sprintf("activeDeadlineSeconds of Job %s ends pod %s, whose grace period is over by then, if nothing else comes", e.job, keyOf(e.pod))
 }
 
-// decideAt decides on the workload of a pending pod with the given objects.
+// decideAt makes a decision for the workload of a pending pod with the given objects.
 func decideAt(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName) (Step, error) {
 	cluster, err := New(ctx, objects, cfg)
 	if err != nil {
@@ -233,12 +232,11 @@ func decideAt(ctx context.Context, objects *inventory.Inventory, cfg *config.Kub
 	return cluster.Decide(ctx, key)
 }
 
-// isPlaced reports whether a decision gives the workload a place, at once or after other pods are
-// gone.
+// isPlaced reports whether a decision places the workload, at once or after other pods have ended.
 func isPlaced(step *Step) bool { return step.Outcome != core.Infeasible && step.Outcome != Held }
 
-// latest finds the first declared end of running pods that gives the workload room, if no other
-// work arrives.
+// latest sets the latest start. It looks for the first declared end of running pods when the
+// workload has room, if no other work arrives.
 func latest(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, pods []*corev1.Pod, out *Bounds, told func(int)) (*Bounds, error) {
 	ends, err := declared(objects, pods, out)
 	if err != nil {

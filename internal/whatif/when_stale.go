@@ -14,17 +14,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// mostStale is the maximum number of moments to decide at.
+// mostStale is the maximum number of decisions that onceStale makes.
 const mostStale = 8
 
-// staleGang is a gang that lacks members, with the time when it becomes stale.
+// staleGang is a gang that lacks members, and the time when it becomes stale.
 type staleGang struct {
 	key types.NamespacedName
 	at  time.Time
 }
 
-// onceStale sets the first time when a gang becomes stale and the workload has a place. An earlier
-// declared end stays.
+// onceStale looks for the first time when the workload has room because other gangs have become
+// stale. It sets the latest start to that time, unless a declared end is earlier.
 func onceStale(
 	ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, out *Bounds,
 ) error {
@@ -50,8 +50,8 @@ func onceStale(
 	return nil
 }
 
-// staleGangs lists the gangs that lack members and are not stale yet, sorted by the time when they
-// become stale.
+// staleGangs returns the gangs that lack members and are not stale yet, sorted by the time when
+// they become stale.
 func staleGangs(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) ([]staleGang, error) {
 	groups, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
 	if err != nil {

@@ -6,30 +6,30 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Workload is a single pod, or all pods of a gang.
+// Workload is a single pod, a gang or a tree of groups, with its pods.
 type Workload struct {
 	Namespace, Name string
-	// Gang is true for a gang. MinCount members must run together. Whole is true if the gang is
-	// preempted as one unit.
+	// Gang is true for a gang. Whole is true if the gang is preempted as one unit.
 	Gang, Whole bool
-	MinCount    int
-	// Tree has the groups of a tree of groups; nil for other work.
+	// MinCount is the number of members that must run together.
+	MinCount int
+	// Tree has the groups of a tree. It is nil for other workloads.
 	Tree     *gang.Tree
 	Priority int32
-	// RaisedBy is added to the priority of the workload while it is a potential victim.
+	// RaisedBy is added to Priority while the workload is a potential victim.
 	RaisedBy int64
-	// Never is true if the workload never preempts.
+	// Never is true if the workload must not preempt.
 	Never bool
-	// Queue is the workload's leaf queue; "" for none.
+	// Queue is the workload's leaf queue. It is empty for none.
 	Queue string
-	// Progress has the annotations of the gang about lost work; zero for a pod.
+	// Progress has the annotations of the gang about lost work. It is zero for a pod.
 	Progress gang.Progress
-	// Pods are the workload's pods, sorted by name. The caller must not change them.
+	// Pods has the workload's pods, sorted by name. The caller must not change them.
 	Pods []*corev1.Pod
 }
 
-// Lacking returns how many members a gang lacks beside the placed ones. enough is false for a gang
-// that lacks any. A tree needs enough members of enough groups.
+// Lacking returns the number of members that a gang lacks in addition to the placed ones. enough is
+// true if it lacks none. A tree needs enough groups with enough members.
 func (w *Workload) Lacking(placed []*corev1.Pod) (lacking int, enough bool) {
 	if w.Tree == nil {
 		lacking = max(w.MinCount-len(placed), 0)
@@ -57,7 +57,7 @@ func (c *Cluster) Workloads() []Workload {
 	return out
 }
 
-// workloadOf describes the workload of a pod.
+// workloadOf returns the workload of a pod, without its list of pods.
 func (c *Cluster) workloadOf(pod *corev1.Pod) Workload {
 	policy := corev1.PreemptLowerPriority
 	if p := pod.Spec.PreemptionPolicy; p != nil {
