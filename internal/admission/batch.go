@@ -45,6 +45,8 @@ func (b *batch) size(now time.Time) int {
 	return 1
 }
 
+// Position is a workload's position in the scheduler's queue, which is sorted by priority, then by
+// time.
 type Position struct {
 	Priority int32
 	Time     time.Time

@@ -50,7 +50,7 @@ func (t *turns) goFreely(w *waiter, now time.Time) {
 	w.began, w.seat, w.early = now, Position{}, false
 	t.admitted[w.Key] = w
 	t.freely.underway[w.Key] = w
-	// The workload may still have a turn from another queue that it was in.
+	// The workload may still have a turn in the queue that it was in before.
 	delete(t.underway, w.Key)
 	delete(t.batch.called, w.Key)
 }
@@ -91,10 +91,9 @@ func (t *turns) releaseFreely(shares Shares, now time.Time) (out []workload.Key)
 	return out
 }
 
-// Recall recalls workloads that have a free pass but no node, if their queue no longer has
-// plenty of room. Call it when the quota ledger is up to date. The ledger then explains why
-// workloads of these queues found no room, so Recall also ends the doubts about these
-// workloads.
+// Recall recalls workloads that have a free pass but no node, if their queue no longer has plenty
+// of room. Call it when the quota ledger is up to date. The ledger then explains why workloads of
+// these queues found no room, so Recall also removes them from doubts.
 func (l *List) Recall(plenty func(queue string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,8 +131,8 @@ func (l *List) doubt(key workload.Key) {
 	}
 }
 
-// recall recalls the workloads with a free pass and no node if the function which returns true for
-// them. It reports whether there were any.
+// recall calls the function which for each workload that has a free pass but no node. It recalls
+// the workload if the function returns true. It reports whether there were any.
 func (t *turns) recall(which func(*waiter) bool) (some bool) {
 	for key, w := range t.freely.underway {
 		if which(w) {

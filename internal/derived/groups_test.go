@@ -46,8 +46,8 @@ func pods(count int, phase corev1.PodPhase) []inventory.Change {
 	return out
 }
 
-// world returns an inventory with the Job train and the objects in more. text is the YAML of the
-// Job's spec and status. If roots is nil, the inventory has no root kinds, like an older snapshot.
+// world returns an inventory with the Job train and further objects. text is the YAML of the Job's
+// spec and status. If roots is nil, the inventory has no root kinds, like an older snapshot.
 func world(t *testing.T, text string, roots []inventory.Root, more ...inventory.Change) *inventory.Inventory {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte("apiVersion: batch/v1\nkind: Job\nmetadata: {namespace: ns, name: train, uid: job, annotations: {reprieve.dev/gang: 'true'}}\n" + text))

@@ -260,8 +260,9 @@ func (r *Recorder) tellFinished(obj any, exists bool) {
 	}
 }
 
-// put adds a pod to the map among, or removes it if there is false and the UID matches. It also
-// marks the pod as touched, so that the next line contains the change.
+// put changes the entry of a pod in the map among. It adds the pod if there is true. Otherwise it
+// removes the pod, if the map has it with the pod's UID. It also marks the pod as touched, so that
+// the next line contains the change.
 func (r *Recorder) put(among map[types.NamespacedName]*corev1.Pod, pod *corev1.Pod, there bool) {
 	key := keyOf(pod)
 	switch {

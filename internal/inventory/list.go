@@ -163,8 +163,8 @@ func fullName(resource schema.GroupVersionResource) string {
 	return resource.Resource + "." + resource.Group
 }
 
-// listAll lists all objects of a resource, converts each with made, and sorts them by namespace and
-// name. If the continue token of a page expires, it starts again once.
+// listAll lists all objects of a resource, converts each by the function made, and sorts them by
+// namespace and name. If the continue token of a page expires, it starts again once.
 func listAll(ctx context.Context, with *Listing, resource schema.GroupVersionResource, made func(map[string]any) (Object, error)) ([]Object, error) {
 	var out []Object
 	for next, again := "", false; ; {

@@ -131,8 +131,8 @@ func eachContainer(pod map[string]any, visit func(container map[string]any)) {
 	}
 }
 
-// keepOnly deletes all annotations except the annotations that decisions depend on and the
-// annotations in kept.
+// keepOnly deletes all annotations except two kinds: annotations that decisions depend on, and
+// annotations in the list kept.
 func keepOnly(annotations map[string]any, kept []string) {
 	prefixes := []string{
 		"preemption-toleration.scheduling.x-k8s.io/", "reprieve.dev/",

@@ -148,8 +148,8 @@ func (s *submitting) group(ctx context.Context, cfg *config.KubeSchedulerConfigu
 	return nil
 }
 
-// asDocument returns a document for a PodGroup that is derived from the document of. It has the
-// file and line of that document.
+// asDocument returns a document for a PodGroup that is derived from another document. It has the
+// file and line of that other document.
 func asDocument(of *Document, pg *v1alpha1.PodGroup) *Document {
 	return &Document{File: of.File, Line: of.Line, Object: pg, Meta: pg, Kind: "PodGroup"}
 }

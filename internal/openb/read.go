@@ -92,8 +92,8 @@ type line struct {
 	fault string
 }
 
-// lines calls each for every line of a list. The list must have the given columns. A value of the
-// first column must not occur twice. Invalid lines are counted in Skipped.
+// lines calls the function each with every line of a list. The list must have the given columns. A
+// value of the first column must not occur twice. Invalid lines are counted in Skipped.
 func (t *Trace) lines(name string, from io.Reader, columns []string, each func(*line)) error {
 	scanner := bufio.NewScanner(from)
 	scanner.Buffer(nil, 1<<20)

@@ -88,6 +88,7 @@ type Option func(*Limiter)
 // function must return at once and must not call the Limiter, which may be locked.
 func WithBoundTold(told func(calls int)) Option { return func(l *Limiter) { l.told = told } }
 
+// New returns a Limiter without calls in flight. clk measures the rounds.
 func New(clk clock.PassiveClock, options ...Option) *Limiter {
 	l := &Limiter{clock: clk, began: clk.Now(), fastest: newFastest(clk.Now()), told: func(int) {}, slowness: make(map[string]mean)}
 	for _, option := range options {

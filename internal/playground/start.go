@@ -198,8 +198,8 @@ func (p *Playground) schedulerKubeconfig() string {
 	return filepath.Join(p.dir.path, "scheduler.kubeconfig")
 }
 
-// publishKubeconfig copies the kubeconfig from to the user's file to. If to is empty, it does
-// nothing.
+// publishKubeconfig copies a kubeconfig of the playground to a file that the user has named. If
+// that name is empty, it does nothing.
 func (p *Playground) publishKubeconfig(from, to string) error {
 	if to == "" {
 		return nil

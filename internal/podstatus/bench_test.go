@@ -160,8 +160,8 @@ func (b *bench) answering(answer func(call string) error) {
 	b.answer = answer
 }
 
-// expect waits until all goroutines are idle. It then compares the calls since the previous expect
-// with want.
+// expect waits until all goroutines are idle. It then fails the test if the calls since the
+// previous expect differ from want.
 func (b *bench) expect(want ...string) {
 	b.t.Helper()
 	synctest.Wait()

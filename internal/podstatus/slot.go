@@ -62,7 +62,7 @@ func (s *slot) ref() klog.ObjectRef { return klog.KRef(s.namespace, s.name) }
 func (s *slot) isIdle() bool { return s.users == 0 && !s.queued && !s.unsure && !s.bound }
 
 // see sets the slot's status to the pod's status in the scheduler's cache. Use it only if this
-// process has not written the pod's status during the time memory.
+// process has not written the pod's status for longer than memory.
 func (s *slot) see(pod *corev1.Pod, now time.Time) {
 	s.writtenNode, s.writtenConditions, s.written = pod.Status.NominatedNodeName, slices.Clone(pod.Status.Conditions), now
 	s.node, s.conditions = s.writtenNode, nil

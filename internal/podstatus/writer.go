@@ -24,8 +24,8 @@ const (
 	// workers is the number of workers for each of the two queues. Each worker makes one call at a
 	// time.
 	workers = 8
-	// memory is the time that a status that this process wrote takes precedence over the
-	// scheduler's cache, which may be outdated.
+	// memory is the time when a status that this process has written takes precedence over the
+	// scheduler's cache. The cache may be outdated.
 	memory = time.Minute
 	// sweepInterval is the minimum time between two sweeps of unused slots.
 	sweepInterval = 10 * time.Second
@@ -173,8 +173,8 @@ func (w *Writer) slotOf(pod *corev1.Pod) *slot {
 	return s
 }
 
-// sweep removes the slots that were not used during the time memory. After that time, every
-// goroutine knows whether the pod is bound. The caller must hold the lock.
+// sweep removes the slots that were not used for longer than memory. By then, every goroutine knows
+// whether the pod is bound. The caller must hold the lock.
 func (w *Writer) sweep() {
 	now := w.clock.Now()
 	if now.Sub(w.swept) < sweepInterval {

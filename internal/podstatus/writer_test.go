@@ -34,7 +34,7 @@ func TestWhatIsSaidIsRemembered(t *testing.T) {
 		b.expect()
 		b.nominate(Nomination{Pod: stale})
 		b.expect("p: no node")
-		// After the time memory, the written status is forgotten.
+		// When memory has passed, the written status is forgotten.
 		time.Sleep(2 * memory)
 		b.nominate(Nomination{Pod: stale})
 		b.expect()
@@ -456,7 +456,8 @@ func TestManyPods(t *testing.T) {
 	}, pods...)
 }
 
-// TestManyWaitForLong checks that statuses that wait longer than the time memory are still written.
+// TestManyWaitForLong checks that a status is written even if it waits longer than memory, when
+// unused slots are removed.
 func TestManyWaitForLong(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 200 {
@@ -545,7 +546,7 @@ func TestAnswerThatIsLost(t *testing.T) {
 }
 
 // TestStatusThatOthersWrite checks that the status in the scheduler's cache takes precedence again
-// after the time memory.
+// when memory has passed since the Writer's last write.
 func TestStatusThatOthersWrite(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {

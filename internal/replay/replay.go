@@ -147,10 +147,10 @@ type where struct {
 	number  uint64
 }
 
-// clusters restores the clusters of the log one after the other. at maps a line to the indexes of
-// the decisions whose inputs end with that line. For each of these decisions, clusters calls again
-// with its cluster, and deletes the entry from at. In the end, at has the decisions whose cluster
-// is unknown.
+// clusters restores the clusters of the log one after the other. The map at has, for each line, the
+// indexes of the decisions whose inputs end with that line. clusters calls the function again for
+// each of these decisions, with its cluster. It then deletes the map entry. In the end, the map has
+// only decisions whose cluster is unknown.
 func (l *Log) clusters(records []*decisionlog.Record, at map[where][]int, again func(i int, objects *inventory.Inventory)) error {
 	streams := l.streams()
 	for _, process := range slices.Sorted(maps.Keys(streams)) {

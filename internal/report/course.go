@@ -81,7 +81,7 @@ type course struct {
 // waits reports whether the workload waits during the span, with or without a reservation.
 func (s *Span) waits() bool { return s.Kind == SpanWaits || s.Kind == SpanReserved }
 
-// begin ends the current span of the workload w and starts a new span at the time at. If kind is
+// begin ends the current span of the workload w and starts a new span at the given time. If kind is
 // empty, it starts no new span. If the workload waits already and kind is the kind of its current
 // span, the span continues.
 //

@@ -22,8 +22,8 @@ func outcome(e report.Entry, o core.Outcome) report.Entry {
 	return e
 }
 
-// end returns the end of a wait. of is the minute of the decision, and minute is the minute of the
-// end, both after noon.
+// end returns the end of a wait. The first number is the minute of the decision, the second is the
+// minute of the end, both counted from noon.
 func end(of, minute int, how decisionlog.End) decisionlog.WaitEnd {
 	return decisionlog.WaitEnd{Process: "p", Sequence: uint64(of), Time: noon.Add(time.Duration(minute) * time.Minute), End: how}
 }

@@ -113,8 +113,8 @@ type WorkloadRow struct {
 	Group     bool   `json:"group,omitempty"`
 	Queue     int    `json:"queue"`
 	Priority  *int32 `json:"priority"`
-	// Stopped is the number of evictions of this workload. Took is the number of evictions for this
-	// workload.
+	// Stopped is the number of times that this workload was evicted. Took is the number of times
+	// that another workload was evicted for this one.
 	Stopped int    `json:"stopped,omitempty"`
 	Took    int    `json:"took,omitempty"`
 	Spans   []Span `json:"spans,omitempty"`

@@ -72,8 +72,8 @@ func inParts(in *simulation.Input) {
 	}
 }
 
-// translated converts amounts from one list of resources (from) to another (to). Resources that are
-// not in to are dropped.
+// translated converts amounts from one list of resources to another list. It drops the amounts of
+// resources that the second list lacks.
 func translated(amounts core.Amounts, from, to []string) core.Amounts {
 	out := make(core.Amounts, len(to))
 	for r, name := range to {

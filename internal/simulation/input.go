@@ -53,7 +53,7 @@ type Work struct {
 	Requests []core.Amounts
 	// MinCount is the number of members that must be placed together.
 	MinCount int
-	// Tolerates is how much time after its start the work is protected from preemptors with a
+	// Tolerates is the length of the work's protection, from its start, against preemptors with a
 	// priority below Tolerated. It is 0 for no protection.
 	Tolerates time.Duration
 	Tolerated int32

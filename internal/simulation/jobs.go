@@ -53,8 +53,8 @@ type job struct {
 	minCount int
 	// left is the remaining running time.
 	left time.Duration
-	// tolerates is the time after its start that the job is protected from priorities below
-	// tolerated. It is 0 for no protection.
+	// tolerates is the length of the job's protection, from its start, against preemptors with a
+	// priority below tolerated. It is 0 for no protection.
 	tolerates time.Duration
 	tolerated int32
 	// patience is the longest time that the job may be pending before a user deletes it. It is 0

@@ -128,8 +128,8 @@ func enoughOf(nodes int) int {
 	return min(max(nodes*minCandidatesPercentage/100, minCandidates), nodes)
 }
 
-// candidates returns at most enough candidates. The search begins at the node with the index
-// offset.
+// candidates returns nodes with their victims, beginning at the node with the index offset. The
+// search ends when the number enough is reached.
 func candidates(nodes []*node, j *job, reserved map[string]core.Amounts, offset, enough int) []*candidate {
 	var out []*candidate
 	for i := range nodes {

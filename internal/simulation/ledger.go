@@ -17,7 +17,7 @@ type ledger struct {
 	tree      *fairshare.Tree
 	// limited is true if any queue has a limit.
 	limited bool
-	// capacity is the room of all nodes, without the room that work in no queue uses.
+	// capacity is the room of all nodes minus the usage of work that is in no queue.
 	capacity core.Amounts
 	// carried has the amounts that accompany the resources of a quota. See fairshare.Bundles.
 	carried fairshare.Bundles
@@ -82,7 +82,7 @@ func (b *ledger) book(p *pod, now booking) {
 	}
 	leaf := b.tree.LeafOf(p.job.queue)
 	if leaf < 0 {
-		// The room that work in no queue uses is not available for sharing among queues.
+		// Work that is in no queue reduces the room that queues share.
 		add(b.capacity, p.request, change(before.asks && before.charged, now.asks && now.charged)*-1)
 		return
 	}

@@ -151,7 +151,8 @@ func (s *simulation) evicted(victims []*pod) {
 	}
 }
 
-// keeps returns the part of the running time ran that an eviction does not lose.
+// keeps returns the part of a running time that an eviction does not lose, because checkpoints have
+// saved it.
 func (j *job) keeps(ran time.Duration) time.Duration {
 	if j.interval > 0 {
 		return ran.Truncate(j.interval)

@@ -425,8 +425,8 @@ func (j *job) unmoved() []*pod {
 	return slices.DeleteFunc(j.staying(), func(p *pod) bool { return p.taken })
 }
 
-// side returns the ancestor of the leaf queue theirs that is a child of the lowest common ancestor
-// of theirs and the preemptor's leaf queue.
+// side returns the victim's queue on the level just below the lowest common ancestor of the
+// preemptor's and the victim's leaf queues. The argument is the victim's leaf queue.
 func (c *contest) side(theirs int32) int32 {
 	tree := c.s.ledger.tree
 	mine, top := tree.Path(tree.LeafOf(c.j.queue)), theirs
@@ -439,10 +439,10 @@ func (c *contest) side(theirs int32) int32 {
 	return top
 }
 
-// reclaim checks that the preemptor's queue stays within its fair share, and that the victim's
-// queue is above its own. Both queues are the ones just below their common ancestor. The eviction
-// is also permitted if the same is true for quotas, in the resources that the preemptor's leaf
-// queue has a quota for.
+// reclaim checks that reclaim permits the eviction of v. Let P and V be the queues of the preemptor
+// and of the victim, on the level just below their lowest common ancestor. P must stay within its
+// fair share, and V must be above its fair share. It is also sufficient if this holds for quotas
+// instead of fair shares, in all resources that the preemptor's leaf queue has a quota for.
 //
 // The check does not cover a job that preempts in its own queue and reclaims in one decision. No
 // simulated day so far had such a job.

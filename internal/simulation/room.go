@@ -190,7 +190,7 @@ func (s *simulation) displace(j *job, promises []reservation) {
 	}
 }
 
-// keepsFrom reports whether the reservations of one take precedence over the job other.
+// keepsFrom reports whether the reservations of the first job take precedence over the second job.
 func (s *simulation) keepsFrom(one, other *job) bool {
 	if s.ledger.tree.Len() == 0 {
 		return one.priority >= other.priority

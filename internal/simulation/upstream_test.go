@@ -59,8 +59,7 @@ func someRequest(t *rapid.T, what string, cpus int64) core.Amounts {
 	}
 }
 
-// somePriority returns a random element of of. The list is short, so that many priorities are
-// equal.
+// somePriority returns a random priority from a short list, so that many priorities are equal.
 func somePriority(t *rapid.T, what string, of ...int32) int32 {
 	return rapid.SampledFrom(of).Draw(t, what+" priority")
 }
@@ -275,7 +274,7 @@ func inWords(nodes []string, victims func(node string) []string) string {
 }
 
 // dryRun returns the victims that upstream finds on each node, as text. The search begins at the
-// node with the index offset and ends with enough candidates.
+// node with the index offset. It ends when the number of candidates is enough.
 func (u *upstream) dryRun(ctx context.Context, t *rapid.T, state fwk.CycleState, statuses *framework.NodeToStatus, offset, enough int) string {
 	potential, err := statuses.NodesForStatusCode(u.framework.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
 	if err != nil {

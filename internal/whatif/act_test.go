@@ -223,7 +223,7 @@ func act(t *testing.T, s *scene, pods []*corev1.Pod) *acting {
 	return actWith(t, s, pods, scheduler.Inputs{}, func(*scheduler.Scheduler, informers.SharedInformerFactory) {})
 }
 
-// actWith works like act. in has inputs for the plugins. before is called before the scheduler
+// actWith works like act, with inputs for the plugins and a function to call before the scheduler
 // runs.
 func actWith(t *testing.T, s *scene, pods []*corev1.Pod, in scheduler.Inputs, before func(*scheduler.Scheduler, informers.SharedInformerFactory)) *acting {
 	t.Helper()

@@ -82,7 +82,7 @@ func (s *scene) pending(name, group string, gpus int64, priority int32) *corev1.
 	return p
 }
 
-// running adds a pod that started on a node since before now.
+// running adds a pod that has run on a node for the duration since.
 func (s *scene) running(name, group, node string, gpus int64, priority int32, since time.Duration) *corev1.Pod {
 	p := s.pending(name, group, gpus, priority)
 	p.Spec.NodeName = node
@@ -119,8 +119,8 @@ func (s *scene) ofJob(p *corev1.Pod, name string) *corev1.Pod {
 	return p
 }
 
-// job adds a Job that started since before now. deadline is its activeDeadlineSeconds; it may be
-// nil.
+// job adds a Job that has run for the duration since. deadline is its activeDeadlineSeconds; it may
+// be nil.
 func (s *scene) job(name string, since time.Duration, deadline *int64) {
 	start := metav1.NewTime(s.now.Add(-since))
 	s.jobs = append(s.jobs, &batchv1.Job{

@@ -59,7 +59,7 @@ func Draw(results []*simulation.Result) string {
 	return b.String()
 }
 
-// withWork returns the indexes of the priorities with at least least workloads.
+// withWork returns the indexes of the priorities that have the given number of workloads or more.
 func withWork(r *simulation.Result, least int) []int {
 	var out []int
 	for i := range r.Priorities {

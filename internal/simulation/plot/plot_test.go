@@ -12,7 +12,7 @@ import (
 )
 
 // result returns the result of a policy for two priorities. The waiting times of both range from 0
-// to most seconds. work is the number of workloads of the first priority.
+// to the given number of seconds. work is the number of workloads of the first priority.
 func result(policy string, work int, most float64) *simulation.Result {
 	waits := simulation.Waits{P99: most}
 	for p := range 101 {
