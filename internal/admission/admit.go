@@ -311,7 +311,8 @@ const (
 	// untoldTime is the time that a workload waits for its first turn before Unreported returns it.
 	// After the first turn, the scheduler reports the reason for the wait.
 	untoldTime = 10 * time.Second
-	mostTold   = 20
+	// mostTold is the maximum number of workloads that a call of Unreported returns.
+	mostTold = 20
 )
 
 // Unreported returns workloads that have waited for their first turn for at least untoldTime.

@@ -23,7 +23,9 @@ type batch struct {
 	most, left int
 	// called holds recalled workloads until TurnAway has reported them.
 	called map[workload.Key]*waiter
-	since  time.Time
+	// since is the time when batches were first limited to one workload because of called. It is
+	// zero if called is empty.
+	since time.Time
 }
 
 // startOver limits the next batch to one workload.
@@ -52,8 +54,7 @@ type Position struct {
 	Time     time.Time
 }
 
-// after returns a position behind the position last. It keeps the priority and time of s where
-// they are behind last already.
+// after returns the position s, changed as little as necessary to be behind the position last.
 func (s Position) after(last Position) Position {
 	next := Position{Priority: min(s.Priority, last.Priority), Time: s.Time}
 	if !next.Time.After(last.Time) {

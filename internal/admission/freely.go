@@ -132,7 +132,7 @@ func (l *List) doubt(key workload.Key) {
 }
 
 // recall calls the function which for each workload that has a free pass but no node. It recalls
-// the workload if the function returns true. It reports whether there were any.
+// the workload if the function returns true. The result is true if any workload was recalled.
 func (t *turns) recall(which func(*waiter) bool) (some bool) {
 	for key, w := range t.freely.underway {
 		if which(w) {

@@ -56,9 +56,9 @@ func (l *List) Len() int {
 	return l.turns.len()
 }
 
-// GatheringEnds returns the time until which further workloads may arrive that the same event
-// retries. Admit should not be called before that time, because these workloads must be ordered
-// together. The time is zero if no such workloads are expected.
+// GatheringEnds returns the end of a short wait for further workloads that one event retries. Do
+// not call Admit before that time, because these workloads must be ordered together. The time is
+// zero if there is no such wait.
 func (l *List) GatheringEnds(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -309,8 +309,8 @@ func (l *List) foundNoRoom(key workload.Key) {
 	l.doubt(key)
 }
 
-// TurnEnds ends the turn of a gang when all members that this turn was for have nodes. Further
-// members wait for another turn.
+// TurnEnds ends the turn of a gang. Call it when all members that the turn admitted have nodes.
+// Further members wait for another turn.
 func (l *List) TurnEnds(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -408,6 +408,6 @@ func (t *turns) lullEnds(now time.Time) time.Time {
 	return ends
 }
 
-// IsGathering reports whether further workloads may arrive that the same event retries, so that
-// it is too early to order the workloads. See [List.GatheringEnds].
+// IsGathering reports whether it is too early to order the waiting workloads, because one event may
+// still retry further workloads. See [List.GatheringEnds].
 func (l *List) IsGathering(now time.Time) bool { return !l.GatheringEnds(now).IsZero() }

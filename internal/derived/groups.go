@@ -137,8 +137,8 @@ func (g *Groups) queueNamedBy(pod *corev1.Pod) string {
 	return queue.NamedBy(pod, label, g)
 }
 
-// unplaced is the Pods of a Resolver that has all objects before the first query. No object changes
-// later, so no pod must be looked at again.
+// unplaced implements grouping.Pods for a Resolver whose objects never change. So it needs no pods
+// to update.
 type unplaced struct{}
 
 // Anchored implements grouping.Pods.

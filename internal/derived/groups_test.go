@@ -70,7 +70,7 @@ func world(t *testing.T, text string, roots []inventory.Root, more ...inventory.
 	return in.WithRoots(roots)
 }
 
-// asking returns the inventory after the Job train requests a PriorityClass.
+// asking returns the inventory with a Job train that requests a PriorityClass.
 func asking(t *testing.T, in *inventory.Inventory, class string) *inventory.Inventory {
 	t.Helper()
 	found, ok := in.Find("jobs.batch", "ns", "train")

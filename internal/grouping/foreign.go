@@ -165,8 +165,8 @@ func (r *Resolver) QueueOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// nameIn returns the object name in the pod's labels or annotations. It is empty if pods do not
-// name objects of the rule, or this pod does not.
+// nameIn returns the object name in the pod's labels or annotations. It is empty if the pod names
+// no object of the rule.
 func (r *Rule) nameIn(pod *corev1.Pod) string {
 	if r.NameLabel != "" {
 		return pod.Labels[r.NameLabel]

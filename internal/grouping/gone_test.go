@@ -22,8 +22,8 @@ func (w *world) executor(name, application string) *corev1.Pod {
 	return w.pod(name, "Pod/driver", sparkName, application, sparkRole, "executor")
 }
 
-// TestLostPods checks the reason for the block of pods without a node whose object was deleted. A
-// process that starts later must give the same kind of reason.
+// TestLostPods checks pods that have no node when their object is deleted. They must be blocked
+// with a reason. A process that starts later must give the same kind of reason.
 func TestLostPods(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -216,7 +216,8 @@ func (r *Resolver) name(root types.UID, suffix suffix) (types.NamespacedName, bo
 }
 
 // resolve returns the object that defines the pod's group, and the suffix of the group. If ok is
-// false, the pod has no group; a hold is then the reason why the pod is blocked.
+// false, the pod has no group. hold is then the reason why the pod is blocked, or zero if it is not
+// blocked.
 func (r *Resolver) resolve(pod *corev1.Pod, settings *Settings) (o *object, s suffix, ok bool, hold gang.Verdict) {
 	o, hold = r.root(pod, settings)
 	switch {
@@ -230,7 +231,7 @@ func (r *Resolver) resolve(pod *corev1.Pod, settings *Settings) (o *object, s su
 }
 
 // partOf returns the suffix of the pod's group according to a plan. If ok is false, the pod has no
-// group; a hold is then the reason why the pod is blocked.
+// group. hold is then the reason why the pod is blocked, or zero if it is not blocked.
 func (o *object) partOf(p *plan, pod *corev1.Pod, settings *Settings) (s suffix, ok bool, hold gang.Verdict) {
 	if !p.grouped(settings) || o.rule.Aside.isOn(pod) {
 		return s, false, gang.Verdict{}
@@ -336,8 +337,8 @@ func (o *object) isMadeAfter(pod *corev1.Pod) bool {
 // object and block the pod as well.
 func (o *object) isLostTo(pod *corev1.Pod) bool { return o.gone && pod.Spec.NodeName == "" }
 
-// unknown returns the verdict on a pod whose object is unknown. It also requests the kind of the
-// object.
+// unknown returns the verdict on a pod whose object is unknown. It also marks the kind of the
+// object as wanted, so that a Follower looks for it.
 func (r *Resolver) unknown(gk schema.GroupKind, name string) gang.Verdict {
 	k, ok := r.kinds[gk]
 	if !ok {

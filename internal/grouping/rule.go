@@ -210,8 +210,7 @@ type Size struct {
 	// MayCome is true if the role needs no pods (Count is 0) but may get some.
 	MayCome bool
 	Alone   bool
-	// Led is true if the controller creates all pods except the first only after the first has a
-	// node.
+	// Led is true if the controller creates the other pods only after the first pod has a node.
 	Led bool
 	// Scheduler is the scheduler name in the pod template. It is empty if the template has none.
 	Scheduler string

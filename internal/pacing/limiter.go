@@ -32,7 +32,8 @@ const (
 	// call divided by the shortest duration of its kind. Up to backlog, the process's own
 	// concurrent calls probably cause the slowness, and the delay is harmless.
 	backlog = 4
-	// calm is a slowness. The bound grows only while calls are less slow.
+	// calm limits the growth of the bound: the bound grows only while the slowness is lower than
+	// calm.
 	calm = 2.5
 	// shrink is the factor for the bound when calls are too slow. refused is the factor when the
 	// API server rejected calls because of overload.

@@ -20,7 +20,7 @@ const (
 	startTimeout = 2 * time.Minute
 	stopTimeout  = 15 * time.Second
 	pollInterval = 50 * time.Millisecond
-	// stopAgain is the time after the first signal when the API server gets a second signal.
+	// stopAgain is the delay between the first and the second signal that end the API server.
 	stopAgain = 2 * time.Second
 	// portAttempts is the maximum number of ports to try for a component if other processes take
 	// the ports.
@@ -44,8 +44,8 @@ type componentSpec struct {
 	// files replaces file names in the component's messages. A component may run with a copy of a
 	// user's file, and users need the name of their own file. It may be nil.
 	files *strings.Replacer
-	// stopAgain is the time after the first signal when the component gets a second signal, which
-	// ends it at once. It is 0 for no second signal.
+	// stopAgain is the delay between the first signal and a second one, which ends the component at
+	// once. It is 0 for no second signal.
 	stopAgain time.Duration
 	// logPath is the file that gets the component's output.
 	logPath string

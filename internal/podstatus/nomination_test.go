@@ -70,8 +70,8 @@ func TestNominationThatIsKnown(t *testing.T) {
 	}, pod)
 }
 
-// TestNominationThatIsWithdrawn checks that a nomination that is withdrawn before it was written
-// causes no call. Its condition must not replace a later condition.
+// TestNominationThatIsWithdrawn withdraws a nomination before it is written. The nomination must
+// cause no call, and its condition must not replace a later condition.
 func TestNominationThatIsWithdrawn(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {

@@ -40,9 +40,9 @@ func IsAnotherPod(err error) bool {
 	})
 }
 
-// IsRefused reports whether the error is an answer of the API server that means that nothing was
-// changed. It returns false for a call without an answer and for an error inside the server: such a
-// call may have changed the pod.
+// IsRefused reports whether the API server has answered that it rejects a call, so that the call
+// changed nothing. It returns false for a call without an answer and for an error inside the
+// server. Such a call may have changed the pod.
 func IsRefused(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

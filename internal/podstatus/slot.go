@@ -135,7 +135,7 @@ const (
 	conditions        = "conditions"
 )
 
-// describe returns a description of a change, for its error.
+// describe returns a text for the error of a failed change.
 func (s *slot) describe(status map[string]any) string {
 	node, nominates := status[nominatedNodeName]
 	switch {

@@ -24,8 +24,8 @@ const (
 	// workers is the number of workers for each of the two queues. Each worker makes one call at a
 	// time.
 	workers = 8
-	// memory is the time when a status that this process has written takes precedence over the
-	// scheduler's cache. The cache may be outdated.
+	// memory is a duration. For that long after a write, the written status takes precedence over
+	// the scheduler's cache, because the cache may be outdated.
 	memory = time.Minute
 	// sweepInterval is the minimum time between two sweeps of unused slots.
 	sweepInterval = 10 * time.Second

@@ -79,7 +79,7 @@ func TestConditionsOfSeveralTypes(t *testing.T) {
 	}
 	cases := map[string]struct {
 		do func(b *bench)
-		// wantCalls lists the calls that must follow the calls that do expects itself.
+		// wantCalls lists the calls that must follow the calls that the function do has checked.
 		wantCalls      []string
 		wantConditions []string
 	}{
@@ -277,8 +277,8 @@ func TestSaidAfterTheBinding(t *testing.T) {
 	}
 }
 
-// TestSaidWhileTheBindingIsUnderWay checks a binding that fails. A status that is recorded during
-// the binding is not written. A status that is recorded after it is written.
+// TestSaidWhileTheBindingIsUnderWay checks a binding that fails. If a status is recorded during the
+// binding, it must not be written. If a status is recorded after the failure, it must be written.
 func TestSaidWhileTheBindingIsUnderWay(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -456,8 +456,8 @@ func TestManyPods(t *testing.T) {
 	}, pods...)
 }
 
-// TestManyWaitForLong checks that a status is written even if it waits longer than memory, when
-// unused slots are removed.
+// TestManyWaitForLong checks that a status is written even if it waits longer than memory. The
+// Writer removes slots that are unused for that long.
 func TestManyWaitForLong(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 200 {
@@ -528,8 +528,8 @@ func TestBackToWhatWas(t *testing.T) {
 	}
 }
 
-// TestAnswerThatIsLost checks that after a call without an answer, the next status is written even
-// if it equals the earlier one.
+// TestAnswerThatIsLost checks a call without an answer. The next status must be written, even if it
+// equals the status of that call.
 func TestAnswerThatIsLost(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {

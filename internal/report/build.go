@@ -163,8 +163,8 @@ func (b *builder) add(i int) {
 	}
 }
 
-// victim returns the row for the victim Stops[j] of the entry i. If its eviction happened, the
-// victim also counts in the totals.
+// victim returns the row for the victim Stops[j] of the entry i. If the decision was carried out,
+// the victim also counts in the totals.
 func (b *builder) victim(i, j, preemptor int) VictimRow {
 	e, s := &b.entries[i], &b.entries[i].Stops[j]
 	v := VictimRow{Workload: b.workload(&s.Party), Priority: s.Priority, Rule: s.Rule, Since: millis(s.Since), Pods: []PlacementRow{}, LostDeviceHours: s.LostDeviceHours}

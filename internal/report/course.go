@@ -69,8 +69,9 @@ func (b *builder) inTurn() []step {
 	return out
 }
 
-// course is the state of each workload, by its index. at has the current span, last the index of
-// the last decision about the workload, and since the time when its wait began.
+// course is the state of all workloads. Its lists are indexed by workload. at has the current span.
+// last has the index of the last decision about the workload. since has the time when its wait
+// began.
 type course struct {
 	*builder
 	at    []Span

@@ -51,9 +51,8 @@ type Queue struct {
 	Quota map[string]string
 }
 
-// Report is the data that the page displays. Other lists refer to workloads, queues and decisions
-// by their indexes in Workloads, Queues and Decisions; -1 means none. Times are in milliseconds
-// since 1970.
+// Report is the data that the page displays. All lists refer to a workload, queue or decision by
+// its index in Workloads, Queues or Decisions; -1 means none. Times are in milliseconds since 1970.
 type Report struct {
 	Schema  string     `json:"schema"`
 	Sources []Source   `json:"sources"`

@@ -36,8 +36,8 @@ func stops(name string, gpuHours float64) report.Stop {
 	}
 }
 
-// at returns a decision that was made at a minute after noon. Its preemptor and its victims are
-// given.
+// at returns a decision of a preemptor that was made at a minute after noon. With victims, the
+// decision preempts and was carried out.
 func at(minute int, preemptor string, victims ...report.Stop) report.Entry {
 	e := report.Entry{
 		ID: fmt.Sprintf("p/%d", minute), Time: noon.Add(time.Duration(minute) * time.Minute), Process: "p", Sequence: uint64(minute),

@@ -47,8 +47,7 @@ type course struct {
 	vacant map[string][]*slot
 	// begins and ends are the first and the last time in the log.
 	begins, ends time.Time
-	// objects is the first cluster in the log, with all objects other than pods that were added
-	// later.
+	// objects is the first cluster in the log, plus all objects except pods that were added later.
 	objects *inventory.Inventory
 }
 
@@ -219,7 +218,8 @@ func (s *slot) lifespan(begins, ends time.Time) lifespan {
 	return out
 }
 
-// told returns the arrival and running time of a workload, from the log: the maximum of its pods.
+// told returns the arrival and running time of a workload that consists of the pods. It is the
+// maximum over the pods, according to the log.
 func (m *maker) told(pods []*corev1.Pod) lifespan {
 	var out lifespan
 	for _, pod := range pods {

@@ -15,9 +15,9 @@ import (
 const ahead = time.Minute
 
 // takeProgress sets the data for computing the work that evictions lose. The data come from
-// annotations of the pods and of their gang. All members of a gang have the latest checkpoint among
-// them. The simulation has one checkpoint interval and one restart cost for a gang. takeProgress
-// uses the values of the members that lose the most.
+// annotations of the pods and of their gang. The latest checkpoint of any member applies to all
+// members of a gang. The simulation has one checkpoint interval and one restart cost for a gang.
+// takeProgress uses the values of the members that lose the most.
 func (m *maker) takeProgress(work *simulation.Work, pods []*corev1.Pod, of gang.Progress) {
 	var saved time.Time
 	savesItself := true

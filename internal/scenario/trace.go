@@ -13,7 +13,7 @@ import (
 const perGPU = 1000
 
 // AddTrace adds the work of the trace openb to the input of a simulation. The work is distributed
-// among the input's queues, and shape is applied with the input's nodes.
+// among the input's queues. It is scaled by shape to the input's nodes.
 func AddTrace(in *simulation.Input, trace *openb.Trace, shape openb.Shape) {
 	inParts(in)
 	names := openb.Resources()

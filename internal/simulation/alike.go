@@ -102,8 +102,8 @@ func leastOf(requests []core.Amounts) core.Amounts {
 	return out
 }
 
-// asksForLess reports whether a refusal of the jobs of k also applies to the jobs of other. That is
-// so under these conditions:
+// asksForLess reports whether a refusal of the jobs of k also applies to the jobs of other. All of
+// these conditions must be true:
 //
 //   - Both are in one queue, and k has at least the priority of other.
 //   - The jobs of k request no more than the jobs of other, and may preempt if the jobs of other

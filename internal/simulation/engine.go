@@ -80,7 +80,7 @@ type observer interface {
 	// decided is called for a decision before it is carried out.
 	decided(s *simulation, j *job, p *core.Preemptor, d *core.Decision)
 	// toldTheSame is called when a job is refused without a decision, because the refusal of
-	// another job applies to it. See known.
+	// another job also applies to the job. See known.
 	toldTheSame(s *simulation, j *job, p *core.Preemptor, held []core.Hold)
 	// overLimit is called for a job that does not fit into the limits of its queue.
 	overLimit(s *simulation, j *job)
@@ -227,12 +227,12 @@ func (s *simulation) goesOn(j *job, to phase) {
 	s.recount(j)
 }
 
-// find returns the index of a job in waiting and true. If the job is not there, it returns the
-// insertion point and false.
+// find looks for a job in the list waiting. It returns the job's index and true, or the insertion
+// point and false.
 func (s *simulation) find(j *job) (int, bool) { return place(s.waiting, j) }
 
-// place returns the index of a job in jobs, which are sorted by key, and true. If the job is not
-// there, it returns the insertion point and false.
+// place looks for a job in a list that is sorted by key. It returns the job's index and true, or
+// the insertion point and false.
 func place(jobs []*job, j *job) (int, bool) {
 	return slices.BinarySearchFunc(jobs, j, func(a, b *job) int { return a.key.Compare(b.key) })
 }
@@ -272,13 +272,13 @@ func (s *simulation) waiter(j *job) admission.Waiter {
 func (s *simulation) look() {
 	// 1. Retry the workloads whose time to retry has come.
 	s.step(engine.TimePasses{})
-	// 2. Begin the next turns, unless more workloads may arrive that the same event retries.
+	// 2. Begin the next turns, unless one event may still retry further workloads.
 	if !s.engine.Turns.IsGathering(s.now) && s.engine.Turns.AnyQueued() {
 		for _, key := range s.engine.Turns.Admit(s.shares(), s.now) {
 			s.wake(key)
 		}
 	}
-	// 3. Run the next round when the engine requests it, or at the next time.
+	// 3. Schedule the next round at the time that the engine requests.
 	if at, ok := s.engine.NextLook(s.now); ok && (s.nextLook.IsZero() || at.Before(s.nextLook)) {
 		s.nextLook = at
 		s.at(at, func() {

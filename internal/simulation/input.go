@@ -93,7 +93,7 @@ const (
 	NoPreemption Rule = "none"
 )
 
-// Policy is a rule with the settings that a scheduler's configuration has for it.
+// Policy is a rule with the settings of a scheduler's configuration that the rule uses.
 type Policy struct {
 	// Name is the name of the policy in the Result.
 	Name string

@@ -217,7 +217,8 @@ func (c *candidate) earliest() int64 {
 	return first
 }
 
-// decidedOn returns the decision to place a pod on a node after its victims.
+// decidedOn returns the decision to place the job's pod on a node. The victims must end before
+// that.
 func decidedOn(p *core.Preemptor, j *job, n *node, victims []*pod, outcome core.Outcome) core.Decision {
 	d := core.Decision{
 		Outcome: outcome, Preemptor: *p, Placements: []core.Placement{{Member: j.pods[0].uid, UID: j.pods[0].uid, Node: n.name}},

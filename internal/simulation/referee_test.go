@@ -18,7 +18,8 @@ type referee struct {
 	t testing.TB
 	// log has one line for each decision.
 	log bytes.Buffer
-	// counted is the value of ledger.counted at the last call of room.
+	// counted is the value of ledger.counted at the last call of room. rested identifies the state
+	// of the simulation when the scheduler last had nothing to do.
 	counted uint64
 	rested  int
 	// fair maps a leaf queue to its fair share and its usage of the first resource, both as amount
@@ -26,7 +27,7 @@ type referee struct {
 	fair map[string]*fairness
 	// same counts the refusals without a decision.
 	same int
-	// rules counts the victims by rule.
+	// outcomes counts the decisions by outcome, and rules counts the victims by rule.
 	outcomes map[core.Outcome]int
 	rules    map[core.Rule]int
 	// waits counts, for each cause, how often a workload that waits for the cause was checked.
@@ -89,7 +90,8 @@ func (r *referee) settled(s *simulation) {
 	}
 }
 
-// room checks that no node and no queue exceeds its capacity or limit, and that gangs run together.
+// room checks that nodes stay within their capacity and queues within their limits, and that gangs
+// run together.
 func (r *referee) room(s *simulation) {
 	for _, n := range s.nodes {
 		for i, free := range n.free() {
@@ -409,7 +411,7 @@ func (c *contest) judge(v *pod, rule core.Rule, victims []*pod) {
 	}
 }
 
-// ofJob returns those of the pods that belong to a job, in the order of the job's pods.
+// ofJob returns the pods in the list that belong to a job, in the order of the job's pods.
 func ofJob(pods []*pod, j *job) []*pod {
 	var out []*pod
 	for _, p := range j.pods {

@@ -13,9 +13,9 @@ import (
 // in the same state.
 type rival struct {
 	watch
-	// compared counts the decisions whose highest victim priority equals the model's. less and more
-	// count those of them that lose less or more work than the model. higher counts the decisions
-	// whose highest victim priority is higher than the model's.
+	// The fields count decisions by comparison with the model. compared: the highest priority of a
+	// victim is equal. less and more: it is equal, and the decision loses less or more work than
+	// the model. higher: it is higher than in the model.
 	compared, less, more, higher int
 }
 

@@ -198,8 +198,8 @@ func (s *simulation) keepsFrom(one, other *job) bool {
 	return one.standing().KeepsFrom(other.standing())
 }
 
-// promises returns the room that is reserved for other jobs. Room that the job j may use has no
-// node in the result: it counts only as usage of its queue.
+// promises returns the room that is reserved for other jobs. If the job j may use reserved room,
+// that room has no node in the result. It then counts only as usage of the queue of its job.
 func (s *simulation) promises(j *job) []core.Hold {
 	var out []core.Hold
 	for _, other := range s.promised {

@@ -96,7 +96,7 @@ func compare(t *testing.T, seed uint64) core.Outcome {
 		t.Errorf("The scheduler takes %v; planned were %v (%s: %s)", got, victims, step.Outcome, step.Message)
 	}
 	// If pods are evicted because of the limit of a queue, other nodes may have room already. After
-	// the eviction, they may be as good as the planned node.
+	// the eviction, these nodes may be as good as the planned node.
 	anyNode := len(victims) > 0 && slices.ContainsFunc(s.queues, func(q *v1alpha1.Queue) bool { return len(q.Spec.Limit) > 0 })
 	// Members of the gang are identical, so the scheduler may exchange their nodes: it places the
 	// leader first.
@@ -359,7 +359,7 @@ func (a *acting) await(planned int) map[string]string {
 	return bound
 }
 
-// gated waits for a short time. It reports whether nothing was evicted in that time.
+// gated waits for a short time. It returns true if no pod was evicted in that time.
 func (a *acting) gated(ctx context.Context) bool {
 	for range 20 {
 		select {

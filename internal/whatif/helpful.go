@@ -11,9 +11,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// complete returns all units that the rule NotLowerPriority protects from a pod, because a decision
-// names only the first few of them. It returns the list units unchanged if the list is shorter than
-// that, or if it contains other rules.
+// complete extends the list of protected units of a decision. A decision names only the first few
+// units that the rule NotLowerPriority protects; complete returns all of them. It returns a short
+// list, or a list with other rules, unchanged.
 func (c *Cluster) complete(units []core.ProtectedUnit, pods []*corev1.Pod) []core.ProtectedUnit {
 	const mostNamed = 20
 	other := slices.ContainsFunc(units, func(u core.ProtectedUnit) bool { return u.Rule != core.RuleNotLowerPriority })
@@ -44,10 +44,10 @@ func (c *Cluster) complete(units []core.ProtectedUnit, pods []*corev1.Pod) []cor
 	return out
 }
 
-// byHelp sorts protected units by their gain: the number of the given pods that would fit if the
-// unit were evicted. Units whose eviction would be enough come first. Units with equal gain are
-// sorted by the end of their protection. Units without any gain come last, in the order of the
-// decision.
+// byHelp sorts protected units by the number of the given pods that would fit if the unit were
+// evicted, which is the unit's gain. Units whose eviction would be enough for all pods come first.
+// Units with equal gain are sorted by the end of their protection. Units without any gain come
+// last, in the order of the decision.
 func (c *Cluster) byHelp(units []core.ProtectedUnit, pods []*corev1.Pod) error {
 	if len(units) < 2 || len(pods) == 0 {
 		return nil

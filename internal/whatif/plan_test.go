@@ -310,8 +310,9 @@ func TestPlanLeavesOutFinishedPods(t *testing.T) {
 	}
 }
 
-// TestPlanBehindWhatLeavesALimit checks that terminating pods that count towards a limit have ended
-// for the next workload, on whatever node they are.
+// TestPlanBehindWhatLeavesALimit checks the plan of a workload after a workload that waited for a
+// limit. Terminating pods that counted towards that limit must have ended, even if they are on
+// other nodes.
 func TestPlanBehindWhatLeavesALimit(t *testing.T) {
 	t.Parallel()
 	s := newScene(noon)

@@ -147,7 +147,7 @@ func (c *Cluster) isComplete(pod *corev1.Pod) bool {
 	return g.Tree.Choose(have, have).Complete
 }
 
-// lineIn returns the position of the workload with the name in a sorted list.
+// lineIn returns the position of the named workload in a sorted list.
 func lineIn(all []waiting, name string) Position {
 	i := slices.IndexFunc(all, func(w waiting) bool { return w.name == name })
 	if i < 0 {

@@ -138,8 +138,7 @@ func listOf(r *Remedy, err error) ([]Remedy, error) {
 	return []Remedy{*r}, nil
 }
 
-// wait looks for a time when protections have ended and there is room, if the decision has such a
-// time.
+// wait looks for room at the time when protections have ended, if the decision has such a time.
 func (s *search) wait(ctx context.Context) ([]Remedy, error) {
 	cluster, err := New(ctx, s.objects, s.cfg)
 	if err != nil {
@@ -154,7 +153,7 @@ func (s *search) wait(ctx context.Context) ([]Remedy, error) {
 	return listOf(s.try(ctx, EndOfProtection, change, s.objects.At(step.RetryAt.Add(time.Nanosecond))))
 }
 
-// minCount looks for the highest lower minCount of the gang that helps.
+// minCount looks for the smallest reduction of the gang's minCount that helps.
 func (s *search) minCount(ctx context.Context) ([]Remedy, error) {
 	if s.group == nil || native.IsNative(s.group) || s.group.Spec.SchedulingPolicy == nil || s.group.Spec.SchedulingPolicy.Gang == nil {
 		return nil, nil

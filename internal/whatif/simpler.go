@@ -11,10 +11,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// ByPriorityAlone returns the cost of the victims that would be chosen by priorities alone: with
-// the default victimOrder and without bands. It returns nil if the step has no victims or if the
-// victims would be the same. If the pod's profile has another order or bands, it makes one more
-// decision.
+// ByPriorityAlone returns the cost of the victims that the scheduler would choose by priorities
+// alone, that is, with the default victimOrder and without bands. It returns nil if the step has no
+// victims or if the victims would be the same. If the pod's profile has another order or bands, it
+// makes one more decision.
 func ByPriorityAlone(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, profile string, step *Step) (*Cost, error) {
 	if step.Outcome != core.Preempts {
 		return nil, nil

@@ -76,8 +76,9 @@ func When(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 	return out, err
 }
 
-// onceGone returns bounds for a workload that waits for victims and terminating pods: the end of
-// the longest grace period, if the nodes respond. The bounds are empty if it waits for no pods.
+// onceGone returns bounds for a workload that waits for victims and terminating pods. The latest
+// start is the end of the last grace period, if the nodes respond. The bounds are empty if the
+// workload waits for no pods.
 func onceGone(pods []*corev1.Pod, step *Step, now time.Time) *Bounds {
 	victims := make(map[string]bool)
 	for _, v := range step.Victims {
@@ -235,8 +236,8 @@ func decideAt(ctx context.Context, objects *inventory.Inventory, cfg *config.Kub
 // isPlaced reports whether a decision places the workload, at once or after other pods have ended.
 func isPlaced(step *Step) bool { return step.Outcome != core.Infeasible && step.Outcome != Held }
 
-// latest sets the latest start. It looks for the first declared end of running pods when the
-// workload has room, if no other work arrives.
+// latest sets the latest start. It looks for the first declared end of a running pod that gives the
+// workload room, if no other work arrives.
 func latest(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, pods []*corev1.Pod, out *Bounds, told func(int)) (*Bounds, error) {
 	ends, err := declared(objects, pods, out)
 	if err != nil {

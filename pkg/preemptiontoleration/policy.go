@@ -14,9 +14,10 @@ const (
 	// AnnotationMinimumPreemptablePriority is the lowest priority that may preempt pods of the
 	// class at any time. The value is an int32. It defaults to the value of the class plus 1.
 	AnnotationMinimumPreemptablePriority = "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority"
-	// AnnotationTolerationSeconds is the length of the toleration in seconds, an int64. For that
-	// time after it was scheduled, a pod of the class tolerates preemption by priorities below the
-	// minimum. The default 0 means no toleration. A negative value means forever.
+	// AnnotationTolerationSeconds is the length of the toleration in seconds, an int64. A pod of
+	// the class tolerates preemption by priorities below the minimum until that time has passed
+	// since the pod was scheduled. The default 0 means no toleration. A negative value means
+	// forever.
 	AnnotationTolerationSeconds = "preemption-toleration.scheduling.x-k8s.io/toleration-seconds"
 )
 
