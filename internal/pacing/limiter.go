@@ -58,7 +58,8 @@ type Limiter struct {
 	told func(calls int)
 
 	mu sync.Mutex
-	// bound is the maximum number of calls in flight. It is rounded down.
+	// bound is the maximum number of calls in flight. Its fraction is ignored until it reaches the
+	// next whole number.
 	bound float64
 	// underway is the number of calls in flight. telling is the number of Background calls among
 	// them.

@@ -15,7 +15,7 @@ type Map struct {
 	Plans []MapPlan `json:"plans"`
 }
 
-// MapNode is a node that has the resource.
+// MapNode is a node on the map. It has some of the map's resource.
 type MapNode struct {
 	Name string `json:"name"`
 	// Total is the node's amount of the resource. Closed is true if the node is cordoned and

@@ -128,9 +128,9 @@ func (k *kin) asksForLess(other *kin) bool {
 // known returns the refusal that applies to a job without a decision for it. It returns nil if a
 // decision is necessary.
 //
-// A refusal applies if a job that requests no more was refused and no room was freed since then. To
-// have a refusal that applies to many jobs, known first probes the pending job with the smallest
-// request.
+// The refusal of a job also applies to jobs that request as much or more, until room is freed. If
+// there is no such refusal, known probes the pending job with the smallest request, so that its
+// refusal applies to as many jobs as possible.
 func (s *simulation) known(j *job) *noRoom {
 	if s.refusedAt != s.freed {
 		s.refusedAt, s.turnedDown = s.freed, s.turnedDown[:0]

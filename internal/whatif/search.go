@@ -364,7 +364,7 @@ func (s *search) priorities(ctx context.Context) ([]Remedy, error) {
 	}))
 }
 
-// changedPods returns copies of the pending pods after change was applied to each.
+// changedPods returns copies of the pending pods, after it has called change with each copy.
 func (s *search) changedPods(change func(*corev1.Pod)) []inventory.Change {
 	pods := make([]*corev1.Pod, len(s.pods))
 	for i, pod := range s.pods {
