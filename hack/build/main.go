@@ -22,12 +22,13 @@ import (
 )
 
 const (
-	// quick is the time that a build takes with nothing to compile. Packages are counted only for
-	// builds that take longer.
+	// quick is the longest time that a build takes if the cache has all its packages. The command
+	// counts the packages only of builds that take longer.
 	quick = 3 * time.Second
-	// redraw is the interval of updates on a terminal. report is the interval of lines elsewhere.
+	// redraw is the interval between updates of the progress line on a terminal. report is the
+	// interval between progress lines if the output is not a terminal.
 	redraw, report = time.Second, time.Minute
-	// killDelay is the time that the go command may take to end when it is interrupted.
+	// killDelay is the time between the interrupt of the go command and its kill.
 	killDelay = 10 * time.Second
 )
 
@@ -51,7 +52,7 @@ func main() {
 	os.Exit(1)
 }
 
-// isTerminal reports whether the output is a terminal, so that a line can be overwritten.
+// isTerminal reports whether the output is a terminal that can overwrite a line.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "" && os.Getenv("TERM") != "dumb"
@@ -89,8 +90,8 @@ func directory(args []string) (dir, rest []string) {
 	return nil, args
 }
 
-// command returns the go command. It is interrupted when the context ends, and keeps the compiled
-// packages.
+// command returns the go command with the arguments. When the context ends, the go command is
+// interrupted, and killed after killDelay.
 func command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -98,8 +99,8 @@ func command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// count returns the number of packages in a build, and the number that the cache lacks. Both are 0
-// if they cannot be determined: the build itself then reports the reason.
+// count returns the number of packages in a build, and the number of packages that the cache lacks.
+// If the go command fails, count returns 0 for each number, because the build reports the error.
 func count(ctx context.Context, dir, args []string) (total, left int) {
 	list := slices.Concat([]string{"list"}, dir, []string{"-deps", "-f", "{{.Stale}}"}, without(args, "-o"))
 	stale, err := command(ctx, list...).Output()
@@ -115,7 +116,7 @@ func count(ctx context.Context, dir, args []string) (total, left int) {
 	return total, left
 }
 
-// without returns the arguments without a flag and its value.
+// without returns the arguments without the flag and without the argument after the flag.
 func without(args []string, flag string) []string {
 	i := slices.Index(args, flag)
 	if i < 0 || i+1 == len(args) {
@@ -129,18 +130,19 @@ type meter struct {
 	out      io.Writer
 	terminal bool
 	label    string
-	// target is the end of the import path of the main package. It is compiled last, then linked.
+	// target is the end of the import path of the main package. The go command compiles this
+	// package last, and then links the program.
 	target string
 	began  time.Time
 
-	// compiled counts the packages that this build has started to compile. total is the number of
-	// all packages, and before is the value of compiled when total became known. Until then total
-	// is 0.
+	// compiled is the number of packages that this build has started to compile. total is the
+	// number of packages in the build, or 0 until it is known. before is the number of packages
+	// that the cache had when the build started.
 	compiled, before, total int
 	linking, drawn          bool
 }
 
-// follow shows the output of the go command until its end.
+// follow reads the output of the go command and shows the progress until the output ends.
 func (m *meter) follow(lines <-chan string, count func() (total, left int)) {
 	every := report
 	if m.terminal {
@@ -163,7 +165,8 @@ func (m *meter) follow(lines <-chan string, count func() (total, left int)) {
 			sofar := m.compiled
 			go func() {
 				total, left := count()
-				// Packages that are not in the cache now are still to be compiled.
+				// left is the number of packages that the cache lacks now, after the build has
+				// compiled sofar packages. The cache had all other packages before the build.
 				counted <- [2]int{total, total - left - sofar}
 			}()
 		case c := <-counted:
@@ -174,8 +177,8 @@ func (m *meter) follow(lines <-chan string, count func() (total, left int)) {
 	}
 }
 
-// hear processes a line of the go command: the package that it compiles now, or a message for the
-// user.
+// hear processes a line of the go command. A line is the import path of the package that is
+// compiled next, or a message for the user.
 func (m *meter) hear(line string) {
 	if line == "" || strings.HasPrefix(line, "#") || strings.ContainsAny(line, " \t:") {
 		m.say(line)
@@ -206,7 +209,7 @@ func (m *meter) progress() string {
 	return fmt.Sprintf("%d of %d packages compiled", min(m.before+m.compiled, m.total), m.total)
 }
 
-// say prints a message on a line of its own.
+// say prints a message on a new line.
 func (m *meter) say(line string) {
 	if m.drawn {
 		fmt.Fprint(m.out, "\r\x1b[K")
@@ -215,7 +218,7 @@ func (m *meter) say(line string) {
 	fmt.Fprintln(m.out, line)
 }
 
-// end prints the result of a build that took long enough to show any progress.
+// end prints the duration of the build, if the build has shown progress or took longer than report.
 func (m *meter) end(now time.Time) {
 	if took := now.Sub(m.began); m.drawn || took > report {
 		m.say(fmt.Sprintf("%s: %v", m.label, took.Round(time.Second)))

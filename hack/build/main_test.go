@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// module writes a module with a command and a package that the command imports. Neither has been
-// compiled before.
+// module writes a module with a command, and with a package that the command imports. The cache has
+// neither the command nor the package.
 func module(t *testing.T, body string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +48,8 @@ func TestBuilds(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("it says %q of a build that takes no time", out.String())
 	}
-	// The cache never has the command itself, because -o selects the place of the result.
+	// The build must always write the command, because -o names its file. So the cache lacks one
+	// package.
 	if _, left := count(t.Context(), args[:2], args[2:]); left != 1 {
 		t.Errorf("%d packages are left afterwards, want the command", left)
 	}
@@ -72,7 +73,7 @@ func TestBuildIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestMeter checks the output for a build that takes minutes.
+// TestMeter checks the progress lines of a build that takes minutes.
 func TestMeter(t *testing.T) {
 	began := time.Unix(1000, 0)
 	tests := map[string]struct {
