@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 )
 
-// schema is a JSON schema, with the keywords for the arguments of the plugin.
+// schema is a JSON schema. It has only the keywords that the arguments of the plugin need.
 type schema struct {
 	Type                 string             `json:"type,omitempty"`
 	Enum                 []string           `json:"enum,omitempty"`
@@ -26,11 +26,12 @@ type schema struct {
 	Properties           map[string]*schema `json:"properties,omitempty"`
 }
 
-// durations matches valid durations of arguments. No duration is negative.
+// durations is the pattern of a valid duration in the arguments: a Go duration that is not
+// negative.
 const durations = `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
 
-// schemaOf returns the schema of a type of arguments. The scheduler checks the sizes of values, and
-// the conditions on more than one field.
+// schemaOf returns the JSON schema of a type in the arguments. Integers must not be negative. The
+// scheduler checks other bounds, and conditions on more than one field, when it starts.
 func schemaOf(t reflect.Type) (*schema, error) {
 	named := map[reflect.Type]*schema{
 		reflect.TypeFor[metav1.Duration]():        {Type: "string", Pattern: durations},
@@ -48,7 +49,7 @@ func schemaOf(t reflect.Type) (*schema, error) {
 	case reflect.Pointer:
 		s, err := schemaOf(t.Elem())
 		if err == nil && s.Type == "string" && s.Pattern == "" {
-			// An empty string counts as no value, so it is not allowed.
+			// An optional string that is set must not be empty.
 			s.MinLength = 1
 		}
 		return s, err
@@ -104,8 +105,8 @@ func words[T ~string](all []T) []string {
 	return out
 }
 
-// withArgs sets the schema of the arguments of a profile in the schema of the values, and changes
-// nothing else.
+// withArgs replaces the schema of a profile's arguments in values.schema.json. All other schemas in
+// the file stay the same.
 func withArgs(values []byte) ([]byte, error) {
 	args, err := schemaOf(reflect.TypeFor[v1alpha1.ReprieveArgs]())
 	if err != nil {

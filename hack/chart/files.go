@@ -9,15 +9,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// filesDir is the folder of the chart that has the copies.
+// filesDir is the folder of the chart with the copies of files from deploy/.
 const filesDir = "files"
 
-// templated lists the resources of deploy/ that the chart has templates for. Values of the chart
-// change them, so they are not copied.
+// templated lists the resources of deploy/ that depend on values of the chart. The chart has
+// templates for these resources, so they are not copied.
 func templated() []string { return []string{"deployment.yaml", "resourcequota.yaml"} }
 
-// filesOf returns the contents of the files that the chart copies from deploy/, by their paths in
-// the chart.
+// filesOf returns the files that the chart copies from deploy/. It maps the path in the chart to
+// the content.
 func filesOf(deploy string) (map[string][]byte, error) {
 	var kustomization struct {
 		Resources []string `json:"resources"`
@@ -47,8 +47,8 @@ func filesOf(deploy string) (map[string][]byte, error) {
 	return out, addComponent(out, filepath.Join(deploy, "components", "native-workload-api"))
 }
 
-// addComponent adds the files that the chart has from a component: copies of its resources, and its
-// patches as lists of rules.
+// addComponent adds the files for a kustomize component of deploy/ to out: copies of its resources,
+// and the resource rules that its patches add.
 func addComponent(out map[string][]byte, component string) error {
 	var kustomization struct {
 		Resources []string `json:"resources"`
@@ -79,7 +79,7 @@ func addComponent(out map[string][]byte, component string) error {
 	return nil
 }
 
-// patch is a JSON patch of a kustomization.
+// patch is an element of "patches" in a kustomization: a JSON patch and its target.
 type patch struct {
 	Target struct {
 		Kind string `json:"kind"`
@@ -88,21 +88,22 @@ type patch struct {
 	Patch string `json:"patch"`
 }
 
-// ruleOfPolicies is a resource rule for the admission policies whose whole names match a regular
-// expression.
+// ruleOfPolicies is a resource rule for some admission policies. Policies is a regular expression
+// that matches the whole name of an admission policy.
 type ruleOfPolicies struct {
 	Policies string `json:"policies"`
 	Rule     any    `json:"rule"`
 }
 
-// rulesOfComponent are the rules that a component adds to the scheduler's ClusterRole, and to
+// rulesOfComponent has the rules that a component adds: to the scheduler's ClusterRole, and to
 // admission policies.
 type rulesOfComponent struct {
 	role     []any
 	policies []ruleOfPolicies
 }
 
-// addedRules reads the patches of a component. It fails if one does not add a rule.
+// addedRules returns the rules that patches add. It returns an error if a patch does anything else
+// than add a rule.
 func addedRules(patches []patch) (rulesOfComponent, error) {
 	var out rulesOfComponent
 	for _, p := range patches {

@@ -14,8 +14,8 @@ import (
 //go:embed intro.md
 var intro string
 
-// readme is the chart's page: an introduction, and a row for each value, from the comment before
-// it.
+// readme returns the page of the chart: an introduction, and a table with a row for each value. The
+// comment before a value is its description.
 func readme(values []byte) ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(values, &document); err != nil {
@@ -33,8 +33,8 @@ func readme(values []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// rows writes a row for each value of a mapping, and for the values below a mapping without a
-// comment.
+// rows writes a table row for each value of a mapping. A mapping without a comment gets no row; its
+// own values get rows instead.
 func rows(b *bytes.Buffer, mapping *yaml.Node, path string) error {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]
@@ -62,8 +62,7 @@ func rows(b *bytes.Buffer, mapping *yaml.Node, path string) error {
 	return nil
 }
 
-// description returns a comment as one line. If several comments precede a value, only the last one
-// counts.
+// description returns the last paragraph of a comment as one line.
 func description(comment string) string {
 	paragraphs := strings.Split(comment, "\n\n")
 	var words []string

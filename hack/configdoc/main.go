@@ -44,7 +44,7 @@ func run(source, out string) error {
 	return os.WriteFile(out, b.Bytes(), 0o644)
 }
 
-// structs finds the struct types of a Go file.
+// structs returns the struct types of a Go file by name.
 func structs(file string) (map[string]*ast.StructType, error) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 	if err != nil {
@@ -67,7 +67,8 @@ type writer struct {
 	out   *bytes.Buffer
 }
 
-// fields writes a section for each field of a type, with the fields of nested types.
+// fields writes a section for each field of a type. For a field with a struct type, it also writes
+// sections for the fields of that type.
 func (w *writer) fields(typeName string, path []string) error {
 	s, ok := w.types[typeName]
 	if !ok {
@@ -103,7 +104,7 @@ func (w *writer) fields(typeName string, path []string) error {
 	return nil
 }
 
-// elements writes a line for each field of the elements of a list.
+// elements writes a list item for each field of the type of a list's elements.
 func (w *writer) elements(e ast.Expr, of string) error {
 	list, ok := e.(*ast.ArrayType)
 	if !ok {
@@ -129,7 +130,7 @@ func (w *writer) elements(e ast.Expr, of string) error {
 	return nil
 }
 
-// jsonName returns the name of a field in YAML; "" for an inlined field.
+// jsonName returns the name of a field in YAML, or "" for an inlined field.
 func jsonName(field *ast.Field) string {
 	if field.Tag == nil {
 		return ""
@@ -138,7 +139,7 @@ func jsonName(field *ast.Field) string {
 	return name
 }
 
-// typeOf returns the name of a type for the page.
+// typeOf returns the name of a field's type, as shown on the page.
 func typeOf(e ast.Expr) string {
 	switch t := e.(type) {
 	case *ast.StarExpr:
@@ -163,7 +164,7 @@ func typeOf(e ast.Expr) string {
 	}
 }
 
-// fieldDoc is the comment of a field: its text, its default value and its example.
+// fieldDoc is the parsed comment of a field: its text, its default value and its example.
 type fieldDoc struct{ text, standard, example string }
 
 func parseDoc(comment, name string) (fieldDoc, error) {
@@ -188,13 +189,15 @@ func parseDoc(comment, name string) (fieldDoc, error) {
 	return d, nil
 }
 
-// lineLength is the longest line of the page in characters, except in examples and headings.
+// lineLength is the greatest length of a line on the page, in characters. Examples and headings may
+// be longer.
 const lineLength = 100
 
-// wrap breaks the lines of a text at spaces. Lines after the first begin with the indent.
+// wrap breaks a text at spaces into lines of at most lineLength characters. Each line after the
+// first begins with the indent.
 func wrap(text, indent string) string {
 	var b strings.Builder
-	// The first line follows a list's mark, which is as long as the indent.
+	// The caller writes a list marker before the first line. The marker is as long as the indent.
 	length := len(indent)
 	for i, word := range strings.Split(text, " ") {
 		switch {
@@ -212,7 +215,7 @@ func wrap(text, indent string) string {
 	return b.String()
 }
 
-// nest writes a value as YAML under its path.
+// nest returns YAML that sets the field at a path to a value.
 func nest(path []string, value string) string {
 	var b strings.Builder
 	for i, name := range path {

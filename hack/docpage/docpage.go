@@ -1,5 +1,5 @@
-// Package docpage writes results of commands into pages of docs/. Each result replaces the text
-// between two marks.
+// Package docpage writes the results of commands into pages of docs/. Two marks in the page enclose
+// the text that a command replaces.
 package docpage
 
 import (
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Write replaces the text between two marks of a page. If the path is empty, it prints the text
-// instead.
+// Write replaces the text between the marks begin and end of the page at path. If path is empty,
+// Write prints the text instead.
 func Write(path, begin, end, text string) error {
 	if path == "" {
 		_, err := fmt.Print(text)
