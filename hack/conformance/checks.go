@@ -9,10 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// check is one case with its requirement.
+// check is one test case and the requirement that it tests.
 type check struct {
 	name, requirement string
-	// run returns the observation that meets the requirement, or an error that names the violation.
+	// run tests the requirement. It returns the observation for the page, or an error that names
+	// the violation.
 	run func(context.Context, *cluster) (observed string, err error)
 }
 
@@ -20,7 +21,7 @@ type check struct {
 type result struct {
 	check
 	observed string
-	// violation is nil if the requirement is met.
+	// violation is nil if the scheduler meets the requirement.
 	violation error
 }
 
@@ -33,8 +34,8 @@ func checks() []check {
 	}
 }
 
-// perform runs a check on an empty cluster and leaves it empty. An error is about the cluster, not
-// about the scheduler.
+// perform runs a check on an empty cluster and deletes the objects afterwards. The error is nil
+// even if the check fails: a failed check is the violation of the result.
 func (c *cluster) perform(ctx context.Context, one check) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -59,8 +60,8 @@ func gangThatFits(ctx context.Context, c *cluster) (string, error) {
 	return fmt.Sprintf("%d of %d members run on %d nodes.", len(pods), nodeCount, nodesOf(pods)), nil
 }
 
-// gangThatDoesNotFit waits for the verdict of the scheduler. It then shows with a single pod that
-// the scheduler continues to work and that the room of a member is free.
+// gangThatDoesNotFit creates a gang that needs more nodes than exist, and waits until the scheduler
+// reports it. Then it creates a single pod, and checks that the pod runs: no member has taken room.
 func gangThatDoesNotFit(ctx context.Context, c *cluster) (string, error) {
 	const members = nodeCount + 1
 	if err := c.createGang(ctx, "too-large", low, members); err != nil {
@@ -145,8 +146,8 @@ func gangTooLargeToPreempt(ctx context.Context, c *cluster) (string, error) {
 	return fmt.Sprintf("0 of %d members have a node, and %d gangs run as before. PodGroup: %q.", members, kept, verdict), nil
 }
 
-// fill starts two gangs of low priority that use all nodes. It returns the UIDs of their members,
-// by gang.
+// fill starts two gangs of low priority that use all nodes. It returns the UIDs of the members by
+// the name of their gang.
 func (c *cluster) fill(ctx context.Context, members int) (map[string][]types.UID, error) {
 	before := make(map[string][]types.UID)
 	for _, name := range []string{"first", "second"} {
@@ -164,7 +165,7 @@ func (c *cluster) fill(ctx context.Context, members int) (map[string][]types.UID
 	return before, nil
 }
 
-// awaitWhole waits until all members of a gang run.
+// awaitWhole waits until all members of a gang run, and returns them.
 func (c *cluster) awaitWhole(ctx context.Context, gang string, count int) (pods []corev1.Pod, err error) {
 	err = eventually(ctx, func(ctx context.Context) error {
 		if pods, err = c.members(ctx, gang); err != nil {
@@ -175,8 +176,8 @@ func (c *cluster) awaitWhole(ctx context.Context, gang string, count int) (pods 
 	return pods, err
 }
 
-// outcome counts the gangs that are evicted whole and the gangs that run whole. It returns an error
-// for a gang that is neither.
+// outcome returns the number of gangs whose members are all evicted, and the number of gangs whose
+// members all remain. It returns an error if a gang has lost only some of its members.
 func (c *cluster) outcome(ctx context.Context, before map[string][]types.UID) (victims, kept int, err error) {
 	for gang, uids := range before {
 		pods, err := c.members(ctx, gang)

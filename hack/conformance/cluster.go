@@ -23,13 +23,13 @@ import (
 
 const (
 	namespace = metav1.NamespaceDefault
-	// low and high are the PriorityClasses of the gangs.
+	// low and high are the names of the PriorityClasses of the gangs.
 	low, high = "low", "high"
-	// pollEvery is the interval between two requests to the API server.
+	// pollEvery is the interval between two requests that poll the API server.
 	pollEvery = 100 * time.Millisecond
 )
 
-// cluster is the cluster under test, through a client of its API server.
+// cluster is a client of the cluster under test.
 type cluster struct {
 	client.Client
 }
@@ -56,8 +56,8 @@ func (c *cluster) createClasses(ctx context.Context) error {
 	return nil
 }
 
-// createGang creates a PodGroup and its members. Each member requests all GPUs of a node, and all
-// members are required.
+// createGang creates a PodGroup and its members. Each member requests all GPUs of a node. The
+// gang's minCount is the number of members.
 func (c *cluster) createGang(ctx context.Context, name, class string, members int) error {
 	group := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	group.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(members)}}
@@ -90,7 +90,6 @@ func newPod(name, class string) *corev1.Pod {
 	}
 }
 
-// members returns the pods of a gang.
 func (c *cluster) members(ctx context.Context, gang string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := c.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelPodGroup: gang}); err != nil {
@@ -99,7 +98,7 @@ func (c *cluster) members(ctx context.Context, gang string) ([]corev1.Pod, error
 	return list.Items, nil
 }
 
-// eventually calls look until it returns nil. If the time of the check ends first, eventually
+// eventually calls look every pollEvery until look returns nil. If ctx ends first, eventually
 // returns the last error of look.
 func eventually(ctx context.Context, look func(context.Context) error) error {
 	var last error
@@ -113,7 +112,8 @@ func eventually(ctx context.Context, look func(context.Context) error) error {
 	return err
 }
 
-// awaitVerdict waits until the scheduler reports that a gang has no room.
+// awaitVerdict waits until the scheduler reports that a gang has no room, and returns the
+// scheduler's message.
 func (c *cluster) awaitVerdict(ctx context.Context, gang string) (message string, err error) {
 	err = eventually(ctx, func(ctx context.Context) error {
 		var group v1alpha1.PodGroup

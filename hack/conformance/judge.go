@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// running returns an error unless exactly count pods exist and all of them run.
+// running returns an error unless exactly count pods exist and all of these pods run.
 func running(pods []corev1.Pod, count int) error {
 	n := 0
 	for i := range pods {
@@ -22,8 +22,8 @@ func running(pods []corev1.Pod, count int) error {
 	return nil
 }
 
-// nonePlaced returns an error unless exactly count pods exist and no pod has a node. The node of a
-// pod never changes, so no pod had one before either.
+// nonePlaced returns an error unless exactly count pods exist and no pod has a node. Kubernetes
+// never removes the node of a pod, so no pod had a node earlier.
 func nonePlaced(pods []corev1.Pod, count int) error {
 	for i := range pods {
 		if node := pods[i].Spec.NodeName; node != "" {
@@ -36,7 +36,7 @@ func nonePlaced(pods []corev1.Pod, count int) error {
 	return nil
 }
 
-// remaining counts the pods with one of the UIDs that are not terminating.
+// remaining counts the pods that have one of the UIDs and are not terminating.
 func remaining(pods []corev1.Pod, uids []types.UID) int {
 	n := 0
 	for i := range pods {
@@ -47,7 +47,7 @@ func remaining(pods []corev1.Pod, uids []types.UID) int {
 	return n
 }
 
-// nodesOf counts the nodes of pods.
+// nodesOf returns the number of different nodes that run the pods.
 func nodesOf(pods []corev1.Pod) int {
 	nodes := make(map[string]bool)
 	for i := range pods {

@@ -1,8 +1,8 @@
-// Command conformance checks that gangs start whole or not at all, on a real API server. It writes
-// the evidence into a page of the documentation, also if a check fails.
+// Command conformance checks on a real API server that gangs start whole or not at all. It writes
+// the results into a page of the documentation, even if a check fails.
 //
 // The first checks are the requirement on gang scheduling of the CNCF AI conformance program
-// (KAR-0053). The others show preemption by a gang, which the program does not ask for.
+// (KAR-0053). The other checks show preemption by a gang. The program does not require preemption.
 package main
 
 import (
@@ -28,10 +28,10 @@ import (
 )
 
 const (
-	// nodeCount and gpusPerNode are the size of the cluster.
+	// nodeCount is the number of nodes, and gpusPerNode the number of GPUs of each node.
 	nodeCount, gpusPerNode = 4, 8
 	gpu                    = corev1.ResourceName("example.com/gpu")
-	// patience bounds each check; on an idle machine a check takes seconds.
+	// patience is the timeout of each check. On an idle machine, a check takes seconds.
 	patience = 3 * time.Minute
 )
 
@@ -91,7 +91,7 @@ func run(ctx context.Context, binDir, doc string) (err error) {
 	return failures(results)
 }
 
-// serverVersion returns the version of Kubernetes as the API server reports it.
+// serverVersion asks the API server for the version of Kubernetes.
 func serverVersion(p *playground.Playground) (string, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(p.RESTConfig())
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/docpage"
 )
 
-// pod returns a pod with a name, which is its UID too.
+// pod returns a pod on a node, with a phase. Its UID is its name.
 func pod(name, node string, phase corev1.PodPhase) corev1.Pod {
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
@@ -29,8 +29,8 @@ func terminating(p corev1.Pod) corev1.Pod {
 	return p
 }
 
-// TestJudges checks that a gang with only a part of its members running is neither whole nor
-// absent.
+// TestJudges checks the functions in judge.go. A gang that runs only some of its members must be
+// neither completely running nor completely absent.
 func TestJudges(t *testing.T) {
 	t.Parallel()
 	a, b := pod("a", "n", corev1.PodRunning), pod("b", "n", corev1.PodRunning)
@@ -65,8 +65,8 @@ func TestJudges(t *testing.T) {
 	}
 }
 
-// TestPage checks that the page shows a failed check with its violation, and that the command then
-// fails.
+// TestPage checks that the page shows a failed check with its violation, and that the command fails
+// after that check.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "page.md")
@@ -100,7 +100,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageOfThisRepository checks that the committed page has a passing row for each check.
+// TestPageOfThisRepository checks that the committed page has a row for each check, and that each
+// row reports a pass.
 func TestPageOfThisRepository(t *testing.T) {
 	t.Parallel()
 	got, err := os.ReadFile(filepath.Join("..", "..", "docs", "results", "conformance.md"))

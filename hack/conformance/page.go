@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// These lines enclose the table in the documentation.
+// beginMark and endMark are the lines around the table in the documentation.
 const (
 	beginMark = "<!-- Written by make conformance. -->"
 	endMark   = "<!-- Up to here. -->"
 )
 
-// word is the result in the table.
+// word returns the word for the result in the table.
 func (r result) word() string {
 	if r.violation != nil {
 		return "fails"
@@ -20,7 +20,8 @@ func (r result) word() string {
 	return "passes"
 }
 
-// page returns the evidence: the cluster, and a row for each check.
+// page returns the text for the documentation: a description of the cluster, and a table with a row
+// for each check.
 func page(version string, results []result) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Kubernetes %s, %d simulated nodes with %d GPUs each. Each member of a gang requests %d GPUs.\n\n",
@@ -36,12 +37,12 @@ func page(version string, results []result) string {
 	return out.String()
 }
 
-// cell escapes the characters of a text that would end the cell of a table.
+// cell escapes the characters that would end a cell of a Markdown table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
 }
 
-// failures returns an error that names the failed checks; nil if all pass.
+// failures returns an error that names the failed checks, or nil if all checks pass.
 func failures(results []result) error {
 	var errs []error
 	for _, r := range results {

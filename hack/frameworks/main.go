@@ -1,7 +1,9 @@
-// Command frameworks writes the CustomResourceDefinitions of the frameworks that Reprieve knows,
-// such as JobSet, for the tests in test/integration/groups. It reads each definition from the
-// framework's own module, at a version that is pinned here. It leaves out descriptions, which are
-// most of the text, and versions without a rule. No framework's module is a dependency of this one.
+// Command frameworks writes the CustomResourceDefinitions of the frameworks that Reprieve supports,
+// such as JobSet. The tests in test/integration/groups use them.
+//
+// The command reads each definition from the module of its framework, at a pinned version. It omits
+// descriptions, which are most of the text, and all API versions except the supported one. The
+// modules of the frameworks do not become dependencies of this repository's module.
 package main
 
 import (
@@ -19,7 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// source is one CRD in a module.
+// source locates one CRD: a module with its version, the file in the module, and the served API
+// version.
 type source struct{ module, version, file, served string }
 
 func sources() []source {
@@ -65,7 +68,7 @@ are not read here. ` + "`go run ./hack/frameworks`" + ` writes them and this pag
 	return os.WriteFile(filepath.Join(out, "README.md"), []byte(page.String()), 0o644)
 }
 
-// write writes one CRD, and returns the name of its file.
+// write writes one CRD to the directory out, and returns the name of the file.
 func (s *source) write(out string) (string, error) {
 	dir, err := download(s.module + "@" + s.version)
 	if err != nil {
@@ -105,7 +108,8 @@ func (s *source) write(out string) (string, error) {
 // download downloads and verifies a module with the go command, and returns its directory.
 func download(module string) (string, error) {
 	cmd := exec.Command("go", "mod", "download", "-json", module)
-	// Run outside of this module, so that the download does not become a dependency.
+	// Run the command outside of this module. Otherwise the go command applies this module's
+	// go.mod.
 	cmd.Dir = os.TempDir()
 	raw, err := cmd.Output()
 	var said struct{ Dir, Error string }
@@ -118,8 +122,8 @@ func download(module string) (string, error) {
 	return said.Dir, nil
 }
 
-// strip drops the descriptions of schemas. A value of "description" that is no text is the schema
-// of a field with that name, and stays.
+// strip removes the descriptions from a schema. If the value of "description" is an object, it is
+// the schema of a field with the name "description", so strip keeps it.
 func strip(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -136,7 +140,7 @@ func strip(v any) {
 	}
 }
 
-// keepServed drops all versions but the served one.
+// keepServed removes all API versions from a CRD except the served one.
 func (s *source) keepServed(crd map[string]any) error {
 	spec, _ := crd["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
@@ -153,7 +157,7 @@ func (s *source) keepServed(crd map[string]any) error {
 	}
 	version["storage"] = true
 	spec["versions"] = versions
-	// The conversion calls the framework's webhook, which does not run here.
+	// The conversion needs the framework's webhook, which does not run in the tests.
 	delete(spec, "conversion")
 	delete(crd, "status")
 	return nil
