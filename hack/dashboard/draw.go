@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// These are the sizes of Grafana: a grid of 24 columns, rows of a fixed height, and gaps between
-// them.
+// These constants are the sizes of Grafana's panels in pixels: a grid of 24 columns, grid rows of a
+// fixed height, and gaps between the panels.
 const (
 	columns     = 24
 	columnWidth = 60
@@ -16,7 +16,8 @@ const (
 	margin      = 12
 )
 
-// style has the colors for light and for dark displays. The reader's preference selects one set.
+// style is the style sheet of the picture. It has colors for light displays and for dark displays.
+// The browser selects by the reader's preference.
 const style = `<style>
 text{font:12px system-ui,sans-serif;fill:#1f2328}.title{font-weight:600;font-size:13px}.row{font-weight:600;font-size:16px}.stat{font-size:38px;font-weight:600}
 .back{fill:#f4f5f5}.panel{fill:#ffffff;stroke:#d0d7de}.grid{stroke:#d0d7de}.faint{fill:#59636e}
@@ -27,16 +28,16 @@ text{font:12px system-ui,sans-serif;fill:#1f2328}.title{font-weight:600;font-siz
 </style>
 `
 
-// colours returns the colors of the lines, in their order. Each is visible on light and on dark
-// backgrounds.
+// colours returns the colors of a panel's lines, in the order of the lines. Each color is visible
+// on light and on dark backgrounds.
 func colours() []string {
 	return []string{"#3b7dd8", "#c9820a", "#3d9a50", "#cf4a4a", "#8a63d2", "#1d9aaa", "#c2559d", "#8c6d46"}
 }
 
-// box is the position and size of a panel.
+// box is the position and size of a panel, in pixels.
 type box struct{ x, y, w, h float64 }
 
-// draw returns the picture as SVG.
+// draw returns the picture of the dashboard as SVG.
 func draw(d *dashboard, a *answers) (string, error) {
 	var b strings.Builder
 	height := 0
@@ -76,7 +77,7 @@ func draw(d *dashboard, a *answers) (string, error) {
 	return b.String(), nil
 }
 
-// stat draws a panel with the last value of each line.
+// stat draws a panel that shows the last value of each line as a large number.
 func stat(b *strings.Builder, p *panel, lines []line, at box) {
 	points := lines[0].points
 	last := points[len(points)-1].value

@@ -39,7 +39,7 @@ func decode(t *testing.T) (*dashboard, *answers) {
 	return &d, &a
 }
 
-// TestDraw checks that the picture is valid XML and shows the expected text of each panel.
+// TestDraw checks that the picture is valid XML, and that each panel shows the expected text.
 func TestDraw(t *testing.T) {
 	t.Parallel()
 	d, a := decode(t)
@@ -118,8 +118,8 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// TestStack checks that each stacked line adds its value to the lines below it. A line without a
-// value adds nothing.
+// TestStack checks that each stacked line adds its value to the lines below it. If a line has no
+// value at a time, it adds nothing.
 func TestStack(t *testing.T) {
 	t.Parallel()
 	got := stack([]line{{name: "a", points: []point{{1, 2}, {2, 3}}}, {name: "b", points: []point{{2, 4}, {3, 5}}}})

@@ -8,15 +8,16 @@ import (
 )
 
 const (
-	// above, below and left are the margins around the lines: for the title, for the times with the
-	// legend, and for the values.
+	// above, below and left are the widths of the margins around the lines, in pixels. The upper
+	// margin has the title. The lower margin has the times and the legend. The left margin has the
+	// values.
 	above, below, left = 34, 26, 78
 	legendLine         = 17
-	// letter is the approximate width of a letter.
+	// letter is the approximate width of a letter in pixels.
 	letter = 6.3
 )
 
-// graph draws lines over time.
+// graph draws a panel with lines over time.
 func graph(b *strings.Builder, p *panel, lines []line, a *answers, at box) {
 	defaults := &p.FieldConfig.Defaults
 	stacked := defaults.Custom.Stacking.Mode == "normal"
@@ -72,7 +73,8 @@ func graph(b *strings.Builder, p *panel, lines []line, a *answers, at box) {
 	}
 }
 
-// limit returns the threshold that the graph shows as a line.
+// limit returns the threshold that the graph shows as a line. It returns false if the graph shows
+// none.
 func (f *field) limit() (float64, bool) {
 	if f.Custom.ThresholdsStyle.Mode != "line" {
 		return 0, false
@@ -85,10 +87,11 @@ func (f *field) limit() (float64, bool) {
 	return 0, false
 }
 
-// apart is the greatest distance of two samples that a line connects, in steps of the query.
+// apart is the greatest distance of two samples that a line connects, in seconds.
 const apart = 3
 
-// trace draws one line. Of a sequence of equal values, it draws only the ends.
+// trace draws one line. In a sequence of points with equal values, it draws only the first and the
+// last point.
 func trace(b *strings.Builder, l *line, colour string, across, down func(float64) float64) {
 	fmt.Fprintf(b, `<path class="line" stroke="%s"%s d="`, colour, dashes(l))
 	for i, v := range l.points {
@@ -106,7 +109,8 @@ func trace(b *strings.Builder, l *line, colour string, across, down func(float64
 	b.WriteString("\"/>\n")
 }
 
-// fill draws the area between a line and the line below it, or 0 if there is no such line.
+// fill draws the area between the line upper and the line lower. If lower is empty, the area ends
+// at the value 0.
 func fill(b *strings.Builder, upper, lower []point, colour string, opacity float64, across, down func(float64) float64) {
 	if len(lower) == 0 {
 		lower = []point{{at: upper[0].at}, {at: upper[len(upper)-1].at}}
@@ -121,7 +125,7 @@ func fill(b *strings.Builder, upper, lower []point, colour string, opacity float
 	b.WriteString("Z\"/>\n")
 }
 
-// level removes the points between two points of the same value.
+// level returns the points without each point whose two neighbors have the same value as the point.
 func level(points []point) []point {
 	var out []point
 	for i, v := range points {
@@ -139,7 +143,8 @@ func dashes(l *line) string {
 	return ""
 }
 
-// stack adds the values of the earlier lines to each line. A line without a value counts as 0.
+// stack adds to each line the values of the lines before it. A line that lacks a value at a time
+// counts as 0.
 func stack(lines []line) []line {
 	sums := map[float64]float64{}
 	for _, l := range lines {
@@ -162,7 +167,8 @@ func stack(lines []line) []line {
 	return out
 }
 
-// legends are the positions of the names of lines: the offset from the left, and the row.
+// legends has the positions of the names in a legend: the offset from the left in pixels, and the
+// row.
 type legends struct {
 	rows int
 	at   []struct {
@@ -171,7 +177,7 @@ type legends struct {
 	}
 }
 
-// layOut breaks a legend into rows.
+// layOut distributes the names of a legend over rows of the given width.
 func layOut(lines []line, width float64) legends {
 	out := legends{rows: 1}
 	x := 0.0

@@ -1,6 +1,6 @@
-// The dashboard command draws the panels of the chart's Grafana dashboard as one picture, from the
-// answers of a Prometheus to their queries. The picture resembles Grafana's, so that a dashboard
-// can be reviewed without Grafana.
+// The dashboard command draws the panels of the chart's Grafana dashboard as one picture. Its input
+// has the answers of a Prometheus server to the queries of the panels. The picture resembles
+// Grafana's, so a reviewer of the dashboard does not need Grafana.
 package main
 
 import (

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// dashboard is the part of a Grafana dashboard that this command draws.
+// dashboard has the fields of a Grafana dashboard that this command draws.
 type dashboard struct {
 	Panels []panel
 }
@@ -26,18 +26,20 @@ type panel struct {
 
 type field struct {
 	Unit string
-	// Decimals is the number of decimal places; nil to show the significant ones.
+	// Decimals is the number of decimal places. If it is nil, the panel shows the significant
+	// digits.
 	Decimals   *int
 	Thresholds struct{ Steps []threshold }
 	Custom     struct {
-		// FillOpacity is the opacity of the area below stacked lines, in percent.
+		// FillOpacity is the opacity of the area below a stacked line, in percent.
 		FillOpacity     int
 		Stacking        struct{ Mode string }
 		ThresholdsStyle struct{ Mode string }
 	}
 }
 
-// threshold is the color of values from Value on. The first threshold has no Value.
+// threshold is the color of the values that are at least Value. The first threshold has no Value
+// and applies to all lower values.
 type threshold struct {
 	Color string
 	Value *float64
@@ -49,11 +51,12 @@ type override struct {
 	Properties []struct{ ID string }
 }
 
-// answers are the answers to the queries.
+// answers has the answers of Prometheus to the queries of the dashboard.
 type answers struct {
 	Begin, End int64
 	Resource   string
-	// Queries has the series that answer each query, by the query's expression in the dashboard.
+	// Queries maps the expression of a query, as in the dashboard, to the series that Prometheus
+	// returns.
 	Queries map[string][]series
 }
 
@@ -62,10 +65,11 @@ type series struct {
 	Values []point
 }
 
-// point is a value at a time, in seconds.
+// point is a value at a time. The time is in seconds since 1970.
 type point struct{ at, value float64 }
 
-// UnmarshalJSON reads a pair: a time as a number, and a value as a string.
+// UnmarshalJSON reads a sample of Prometheus: a list of the time as a number, and the value as a
+// string.
 func (p *point) UnmarshalJSON(raw []byte) error {
 	var text string
 	if err := json.Unmarshal(raw, &[]any{&p.at, &text}); err != nil {
@@ -86,7 +90,7 @@ type line struct {
 	points []point
 }
 
-// lines returns the lines of a panel, with the names of the legend.
+// lines returns the lines of a panel. The name of a line is its name in the legend.
 func (a *answers) lines(p *panel) ([]line, error) {
 	label := regexp.MustCompile(`\{\{\s*([a-zA-Z_]+)\s*\}\}`)
 	var out []line
@@ -116,7 +120,7 @@ func (a *answers) lines(p *panel) ([]line, error) {
 	return out, nil
 }
 
-// fill replaces the variables in a text by their values.
+// fill replaces the variable $resource in a text by its value.
 func (a *answers) fill(text string) string { return strings.ReplaceAll(text, "$resource", a.Resource) }
 
 func (o *override) dashes(name string) bool {
@@ -135,8 +139,8 @@ func (o *override) dashes(name string) bool {
 	return false
 }
 
-// colour returns the color of a value by the thresholds. Without thresholds, Grafana uses green,
-// and red from 80 on.
+// colour returns the color that the thresholds give to a value. Without thresholds, colour uses
+// Grafana's default: red from 80 on, and green below.
 func (f *field) colour(value float64) string {
 	steps := f.Thresholds.Steps
 	if len(steps) == 0 {

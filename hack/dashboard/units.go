@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// format returns a value with its unit, similar to Grafana.
+// format returns a value with its unit, similar to the format of Grafana.
 func format(value float64, unit string) string {
 	if suffix, ok := strings.CutPrefix(unit, "suffix:"); ok {
 		return digits(value) + suffix
@@ -27,7 +27,7 @@ func format(value float64, unit string) string {
 	}
 }
 
-// digits returns a value with its significant digits.
+// digits returns a value with a number of decimal places that suits its size.
 func digits(value float64) string {
 	switch size := math.Abs(value); {
 	case size == 0:
@@ -53,7 +53,8 @@ func trim(value float64, places int) string {
 	return text
 }
 
-// seconds returns a duration in the unit that suits its size.
+// seconds formats a duration in seconds. It selects the unit, such as minutes, by the size of the
+// duration.
 func seconds(value float64) string {
 	for _, unit := range []struct {
 		size float64
@@ -69,7 +70,8 @@ func seconds(value float64) string {
 	return trim(value*1e6, 0) + " µs"
 }
 
-// ticks returns round values from 0 up to at least most.
+// ticks returns the values for the marks on an axis. They are round numbers from 0 to at least
+// most.
 func ticks(most float64) []float64 {
 	if most <= 0 {
 		most = 1
@@ -88,7 +90,7 @@ func ticks(most float64) []float64 {
 	return out
 }
 
-// timeStep returns the distance between two times on the axis, in seconds.
+// timeStep returns the distance between two marks on the time axis, in seconds.
 func timeStep(span int64) int64 {
 	steps := []int64{5, 10, 15, 30, 60, 120, 300, 600, 1800}
 	for _, step := range steps {

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// diagram is the part of a picture with states and the edges between them.
+// diagram is a graph of states and edges. A picture may have a diagram.
 type diagram struct {
 	States []state `json:"states"`
 	Edges  []edge  `json:"edges"`
 }
 
-// state is a box. Column and Row are its place, in units of boxes.
+// state is a box of a diagram. Column and Row are its position, counted in boxes.
 type state struct {
 	Name   string  `json:"name"`
 	Column float64 `json:"column"`
 	Row    float64 `json:"row"`
-	// Color is the index of the color of its frame.
+	// Color is the index of the frame's color in colors().
 	Color int `json:"color"`
 }
 
@@ -36,7 +36,8 @@ const (
 	twoWays                 = 18.0      // between the two edges of a pair of states
 )
 
-// checkDiagram returns an error if an edge names no state, or a state has no color.
+// checkDiagram returns an error if an edge names an unknown state, or if the color of a state is
+// not in colors().
 func (p *picture) checkDiagram() error {
 	for _, s := range p.States {
 		if s.Color < 0 || s.Color >= len(colors()) {
@@ -66,7 +67,8 @@ func (s *state) center() (x, y float64) {
 	return 2*margin + boxWidth/2 + s.Column*columnWidth, 2*margin + boxHeight/2 + s.Row*rowHeight
 }
 
-// size returns the width and height of the diagram; 0 without states.
+// diagramSize returns the width and height of the diagram in pixels, or 0 and 0 if the diagram has
+// no states.
 func (p *picture) diagramSize() (width, height int) {
 	for _, s := range p.States {
 		x, y := s.center()
@@ -89,8 +91,8 @@ func (p *picture) drawDiagram(out *bytes.Buffer) {
 	}
 }
 
-// drawEdge writes an arrow between the borders of two boxes, and its label at the middle of the
-// arrow. The two edges of a pair of states keep a distance from each other.
+// drawEdge draws an arrow between the borders of two boxes, and its label at the middle of the
+// arrow. If two states have edges in both directions, the two arrows are drawn side by side.
 func (p *picture) drawEdge(out *bytes.Buffer, from, to *state, e edge) {
 	x1, y1 := from.center()
 	x2, y2 := to.center()
@@ -104,15 +106,16 @@ func (p *picture) drawEdge(out *bytes.Buffer, from, to *state, e edge) {
 		}
 	}
 	x1, y1, x2, y2 = x1-dy*side, y1+dx*side, x2-dy*side, y2+dx*side
-	// border returns the distance from the middle of a box to its border in the edge's direction.
+	// border is the distance from the center of a box to its border along the edge. dx and dy are a
+	// unit vector.
 	border := math.Min(boxWidth/2/math.Max(math.Abs(dx), 1e-9), boxHeight/2/math.Max(math.Abs(dy), 1e-9))
 	x1, y1, x2, y2 = x1+dx*(border+2), y1+dy*(border+2), x2-dx*(border+4), y2-dy*(border+4)
 	fmt.Fprintf(out, `<path class="arrow" d="M%.1f %.1fL%.1f %.1f"/>`, x1, y1, x2, y2)
 	fmt.Fprintf(out, `<path class="arrow" d="M%.1f %.1fL%.1f %.1fL%.1f %.1f"/>`,
 		x2-9*dx+5*dy, y2-9*dy-5*dx, x2, y2, x2-9*dx-5*dy, y2-9*dy+5*dx)
 	lines := strings.Split(e.Label, "|")
-	// A label is beside its edge: on the outer side of a pair, to the left of a single upward edge,
-	// and above a horizontal edge.
+	// The label is beside the arrow. Its side is the outer side for a pair of arrows, the left side
+	// for an upward arrow, and the upper side for a horizontal arrow.
 	x, y := (x1+x2)/2-dy*side, (y1+y2)/2+dx*side
 	height := labelHeight * float64(len(lines))
 	class := "note mid"

@@ -8,8 +8,8 @@ import (
 	"html"
 )
 
-// picture is a text of docs/pictures: panels of nodes, whose cells are colored by workload, or a
-// diagram of states.
+// picture is a parsed file of docs/pictures. It has either a diagram of states, or panels. A panel
+// shows nodes as rows of cells, colored by workload.
 type picture struct {
 	diagram
 
@@ -33,13 +33,14 @@ type panel struct {
 	Rows  []row  `json:"rows"`
 }
 
-// row is a node, with the number of its cells that each workload uses.
+// row is a node of a panel. uses maps a workload to the number of cells that it uses on the node.
 type row struct {
 	name string
 	uses map[string]int
 }
 
-// UnmarshalJSON reads an object with the key "name", and a number for each other key.
+// UnmarshalJSON reads an object with the key "name". Each other key is a workload, and its value is
+// a number of cells.
 func (r *row) UnmarshalJSON(raw []byte) error {
 	all := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &all); err != nil {
@@ -72,13 +73,14 @@ const (
 	textWidth  = 7.6 // of one character of a note, at most
 )
 
-// colors returns the colors of the workloads in their order, each for light and for dark displays.
+// colors returns the colors of the workloads, in the order of the workloads. Each element has a
+// color for light displays and a color for dark displays.
 func colors() [][2]string {
 	return [][2]string{{"#8250df", "#a371f7"}, {"#bf8700", "#d29922"}, {"#1f7a3d", "#3fb950"}, {"#0969da", "#58a6ff"}}
 }
 
-// check returns an error if the picture cannot be drawn: a workload without a color, or a node that
-// uses more cells than it has.
+// check returns an error if the picture has more workloads than colors, or if workloads use more
+// cells of a node than it has.
 func (p *picture) check() error {
 	if len(p.Workloads) > len(colors()) {
 		return fmt.Errorf("%d workloads, and %d colors", len(p.Workloads), len(colors()))
@@ -108,7 +110,7 @@ func (p *picture) check() error {
 	return nil
 }
 
-// layout is the places of the parts of a picture.
+// layout has the sizes of a picture and the positions of its parts, in pixels.
 type layout struct {
 	width, height  int
 	panelsX        []int
@@ -170,7 +172,8 @@ func (p *picture) draw(out *bytes.Buffer) {
 	out.WriteString("</svg>\n")
 }
 
-// style writes the colors for light displays, and the colors for dark displays in a media query.
+// style writes the style sheet. Its colors are for light displays, and a media query replaces them
+// for dark displays.
 func (p *picture) style(out *bytes.Buffer) {
 	out.WriteString("<style>\ntext{font:14px ui-sans-serif,system-ui,sans-serif}.head{font-weight:600}.note{font-size:12px}.mid{text-anchor:middle}.end{text-anchor:end}\n")
 	for mode, frame := range [][3]string{{"#ffffff", "#1f2328", "#e7ebef"}, {"#0d1117", "#e6edf3", "#262c36"}} {

@@ -1,5 +1,6 @@
-// Command pictures draws the pictures of the documentation: an SVG for each text in docs/pictures.
-// The SVG has colors for light and dark displays, and a title and description for screen readers.
+// Command pictures draws the pictures of the documentation. It writes an SVG file for each YAML
+// file in docs/pictures. The SVG has colors for light and dark displays, and a title and
+// description for screen readers.
 package main
 
 import (
@@ -22,7 +23,7 @@ func main() {
 	}
 }
 
-// drawAll draws each YAML file of dir into an SVG file of the same name.
+// drawAll draws each YAML file of dir into an SVG file. The files differ only in their extension.
 func drawAll(dir string) error {
 	texts, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
@@ -40,10 +41,10 @@ func drawAll(dir string) error {
 	return nil
 }
 
-// pictureOf returns the path of the picture for the path of a text.
+// pictureOf returns the path of the SVG file for a YAML file.
 func pictureOf(text string) string { return strings.TrimSuffix(text, ".yaml") + ".svg" }
 
-// drawFile returns the picture of one text.
+// drawFile returns the SVG for a YAML file.
 func drawFile(path string) ([]byte, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestPicturesAreDrawn checks that each committed picture is the one that its text produces.
+// TestPicturesAreDrawn checks that each committed SVG file equals the picture of its YAML file.
 func TestPicturesAreDrawn(t *testing.T) {
 	t.Parallel()
 	texts, err := filepath.Glob(filepath.Join("..", "..", "docs", "pictures", "*.yaml"))
