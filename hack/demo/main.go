@@ -1,5 +1,5 @@
-// Command demo plays examples/gang-preempts-gang on a playground and narrates the events. It exits
-// with 0 only if it has seen the expected preemption.
+// Command demo runs examples/gang-preempts-gang on a playground and narrates the events. It exits
+// with 0 only if the expected preemption happens.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// actTimeout bounds each act of the demo; on an idle machine an act takes seconds.
+// actTimeout is the timeout of each act of the demo. On an idle machine, an act takes seconds.
 const actTimeout = 2 * time.Minute
 
 func main() {
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// run starts a playground and plays the example on it.
+// run starts a playground and runs the example on it.
 func run(ctx context.Context, examples, binDir, reportTo string, keep bool) (err error) {
 	out := newNarrator(os.Stdout, time.Now)
 	out.title("A playground: eight simulated nodes of eight GPUs around a real API server")
@@ -101,7 +101,7 @@ func run(ctx context.Context, examples, binDir, reportTo string, keep bool) (err
 	return nil
 }
 
-// writeReport runs kubectl reprieve, which writes a report of the decisions so far.
+// writeReport runs kubectl reprieve, which writes a report from the decision log to a file.
 func writeReport(ctx context.Context, binDir, decisions, to string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(binDir, "kubectl-reprieve"), "report", decisions, "-o", to)
 	if said, err := cmd.CombinedOutput(); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// These are the names of the objects in the example.
+// These constants name the objects of the example.
 const (
 	appLabel     = "app"
 	serving      = "serving"
@@ -29,7 +29,7 @@ const (
 	highCount    = 4
 )
 
-// play plays the example and checks the events.
+// play runs the example and returns an error if an expected event does not happen.
 func play(ctx context.Context, p *playground.Playground, example fs.FS, out *narrator) error {
 	s, err := watch(ctx, p.RESTConfig(), out)
 	if err != nil {
@@ -76,7 +76,8 @@ func play(ctx context.Context, p *playground.Playground, example fs.FS, out *nar
 	return nil
 }
 
-// applyFiles applies the files of the example that match, in order.
+// applyFiles applies the files of the example whose names match a pattern. It applies the files in
+// the order of the patterns.
 func applyFiles(ctx context.Context, p *playground.Playground, example fs.FS, patterns ...string) error {
 	for _, pattern := range patterns {
 		names, err := fs.Glob(example, pattern)
@@ -92,19 +93,20 @@ func applyFiles(ctx context.Context, p *playground.Playground, example fs.FS, pa
 	return nil
 }
 
-// only is a file system that contains a single file of another file system.
+// only is a file system with a single file of another file system.
 type only struct {
 	fs.FS
 	name string
 }
 
-// ReadDir lists the one file.
+// ReadDir returns at most one entry: the file of o.
 func (o only) ReadDir(dir string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(o.FS, dir)
 	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() != o.name }), err
 }
 
-// running returns a function that returns an error while a set of pods does not run completely.
+// running returns a predicate for wait. The predicate returns an error until count pods with the
+// label run.
 func (s *stage) running(label, value string, count int) func() error {
 	return func() error {
 		running := 0
@@ -120,7 +122,7 @@ func (s *stage) running(label, value string, count int) func() error {
 	}
 }
 
-// cast returns the UIDs of the pods that run now, by application.
+// cast returns the UIDs of the pods that run now, by the name of their application.
 func (s *stage) cast() map[string][]types.UID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +136,9 @@ func (s *stage) cast() map[string][]types.UID {
 	return out
 }
 
-// takenWhole returns a function that returns an error until a gang is preempted as a whole. Every
-// pod then has the reason in its status, and terminates or is deleted.
+// takenWhole returns a predicate for wait. The predicate returns an error until the scheduler has
+// preempted all pods with the UIDs. A preempted pod has the reason in its status, and terminates or
+// is deleted.
 func (s *stage) takenWhole(uids []types.UID) func() error {
 	return func() error {
 		for _, uid := range uids {
@@ -152,7 +155,7 @@ func (s *stage) takenWhole(uids []types.UID) func() error {
 	}
 }
 
-// untouched returns an error if one of the pods does not run as before.
+// untouched returns an error unless all pods with the UIDs still run.
 func (s *stage) untouched(uids []types.UID) error {
 	for _, uid := range uids {
 		pod := s.pods[uid]
@@ -166,7 +169,7 @@ func (s *stage) untouched(uids []types.UID) error {
 	return nil
 }
 
-// table shows the pods that run on each node, and then the preempted pods.
+// table prints the pods that run on each node, and then the preempted pods.
 func (s *stage) table(out *narrator, before map[string][]types.UID) {
 	nodes := make(map[string][]string)
 	for uid, pod := range s.pods {

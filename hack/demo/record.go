@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// recordTimeout bounds the wait for the decision log to show that all work has room. The
-	// scheduler writes the log outside of its cycles, so the log may lag.
+	// recordTimeout is the timeout of awaitRecord. The scheduler writes the decision log
+	// concurrently with its scheduling cycles, so an entry may appear later than its event.
 	recordTimeout = 30 * time.Second
 	// recordPause is the interval between two reads of the decision log.
 	recordPause = 100 * time.Millisecond
 )
 
-// awaitRecord waits until the decision log shows that no work waits.
+// awaitRecord waits until the decision log shows no waiting workload.
 func awaitRecord(ctx context.Context, decisions string) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
@@ -38,7 +38,7 @@ func awaitRecord(ctx context.Context, decisions string) error {
 	}
 }
 
-// waitingIn names the workloads that wait at the end of a decision log.
+// waitingIn returns the names of the workloads that still wait at the end of a decision log.
 func waitingIn(decisions string) ([]string, error) {
 	file, err := os.Open(decisions)
 	if err != nil {

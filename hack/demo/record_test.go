@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestWaitingIn checks that waitingIn and the report name the same workloads as waiting at the end
-// of a decision log.
+// TestWaitingIn checks that waitingIn and the report of kubectl reprieve name the same waiting
+// workloads for a decision log.
 func TestWaitingIn(t *testing.T) {
 	t.Parallel()
 	read := func(name string) string {

@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// stage is the state of the cluster for the demo: the last version of every pod that ever existed,
-// and the PodGroups.
+// stage holds the demo's view of the cluster: the last version of every pod that ever existed, and
+// the PodGroups.
 type stage struct {
 	out *narrator
 
@@ -28,14 +28,13 @@ type stage struct {
 	pods   map[types.UID]*corev1.Pod
 	gone   map[types.UID]bool
 	groups map[string]*v1alpha1.PodGroup
-	// classless is true once a condition of a PodGroup has reported that its PriorityClass is
-	// missing.
+	// classless is true once a condition of a PodGroup has reported a missing PriorityClass.
 	classless bool
-	// changed is closed, and replaced, at every change.
+	// changed is closed at every change of the stage, and then replaced by a new channel.
 	changed chan struct{}
 }
 
-// watch starts to watch the cluster and to narrate its changes, until ctx is done.
+// watch starts to watch the cluster and to narrate its changes. The watch ends with ctx.
 func watch(ctx context.Context, config *rest.Config, out *narrator) (*stage, error) {
 	s := &stage{
 		out: out, pods: make(map[types.UID]*corev1.Pod), gone: make(map[types.UID]bool),
@@ -79,7 +78,7 @@ func watch(ctx context.Context, config *rest.Config, out *narrator) (*stage, err
 	return s, nil
 }
 
-// see records a change, and narrates it if it matters to the story.
+// see records a change of an object, and narrates the change if it is part of the story.
 func (s *stage) see(obj any, deleted bool) {
 	if d, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = d.Obj
@@ -120,9 +119,9 @@ func (s *stage) tellPod(before, now *corev1.Pod, deleted bool) {
 	}
 }
 
-// tellGroup narrates the conditions of a PodGroup whose priority is filled in. Before that, the
-// conditions report for a moment that the PriorityClass is missing, although the demo has applied
-// it.
+// tellGroup narrates changes in the conditions of a PodGroup, once the scheduler has set its
+// priority. Earlier conditions may report for a moment that the PriorityClass is missing, although
+// the demo has applied it.
 func (s *stage) tellGroup(before, now *v1alpha1.PodGroup) {
 	if now.Spec.Priority == nil {
 		return
@@ -141,7 +140,8 @@ func (s *stage) tellGroup(before, now *v1alpha1.PodGroup) {
 	}
 }
 
-// wait returns when the predicate holds. The predicate is called under the stage's lock.
+// wait returns nil once the predicate returns nil, and an error after actTimeout. It calls the
+// predicate under the stage's lock.
 func (s *stage) wait(ctx context.Context, what string, predicate func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
@@ -161,7 +161,7 @@ func (s *stage) wait(ctx context.Context, what string, predicate func() error) e
 	}
 }
 
-// live lists the pods with a label that are not deleted.
+// live returns the pods with a label, without deleted pods.
 func (s *stage) live(label, value string) []*corev1.Pod {
 	var out []*corev1.Pod
 	for uid, pod := range s.pods {
@@ -172,7 +172,7 @@ func (s *stage) live(label, value string) []*corev1.Pod {
 	return out
 }
 
-// disruption returns the pod's condition about its preemption, or nil.
+// disruption returns the condition DisruptionTarget of a pod, or nil.
 func disruption(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == corev1.DisruptionTarget {
