@@ -26,38 +26,40 @@ import (
 
 const (
 	// churnNamespace is the namespace of the tenant that changes its objects. It has churnGroups
-	// PodGroups with one pod each, which fits nowhere.
+	// PodGroups with one pod each. The pods fit on no node.
 	churnNamespace = "churn"
 	churnGroups    = 3000
 	// changesPerSecond is the rate of the tenant's changes.
 	changesPerSecond = 100
-	// probes is the number of gangs that the other namespace creates in each phase. probePause is
-	// the time between the end of one and the creation of the next.
+	// probes is the number of gangs that the measured tenant creates in each phase. probePause is
+	// the time between the end of one gang and the creation of the next gang.
 	probes     = 200
 	probePause = 100 * time.Millisecond
-	// churnPatience is the longest time for all phases together.
+	// churnPatience is the timeout of all phases together.
 	churnPatience = 20 * time.Minute
 )
 
-// churnPhase has the latencies of the gangs of one namespace during the deeds of another one.
+// churnPhase has the latencies of the measured tenant's gangs in one phase. In each phase, another
+// tenant makes one kind of change.
 type churnPhase struct {
 	name string
-	// placed are the times from the creation of a gang until its last member has a node. started
-	// are the times until its status.startTime is visible.
+	// placed has the time from the creation of each gang until its last member has a node. started
+	// has the time from the creation of each gang until its status.startTime is visible.
 	placed, started []time.Duration
-	// changes is the number of the tenant's changes per second.
+	// changes is the number of changes per second that the other tenant made.
 	changes float64
 }
 
-// churn is a cluster with a tenant that changes its objects, and another one that is measured.
+// churn is a cluster with two tenants: one changes its objects, and the other one creates the
+// measured gangs.
 type churn struct {
 	objects client.WithWatch
-	// groups and pods are the watches of the measured namespace.
+	// groups and pods are watches of the measured tenant's namespace.
 	groups, pods watch.Interface
 	created      int
 }
 
-// measureChurn measures all phases, one after the other, in the same cluster.
+// measureChurn runs all phases in the same cluster, one after the other.
 func measureChurn(ctx context.Context, binDir string) (phases []churnPhase, err error) {
 	nodes := playground.NodeGroup{Count: 100, Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}}
 	s := settings()[0]
@@ -124,7 +126,7 @@ func newChurn(ctx context.Context, p *playground.Playground) (*churn, error) {
 	return c, err
 }
 
-// newGroup returns a PodGroup of the class low.
+// newGroup returns a PodGroup with the PriorityClass low.
 func newGroup(in, name string, minCount int32) *v1alpha1.PodGroup {
 	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name}}
 	pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: minCount}}
@@ -137,14 +139,15 @@ func (c *churn) addConfigMap(ctx context.Context) error {
 	return c.objects.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: churnNamespace, Name: "busy"}})
 }
 
-// changeConfigMap changes an object that the scheduler does not read. The phase shows the part of
-// the API server alone, which shares the cores.
+// changeConfigMap changes an object that the scheduler does not read. Its phase shows the effect of
+// a busy API server, which shares the cores with the scheduler.
 func (c *churn) changeConfigMap(ctx context.Context, n int) error {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: churnNamespace, Name: "busy"}}
 	return c.objects.Patch(ctx, cm, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"data":{"n":"%d"}}`, n)))
 }
 
-// addGroups creates the tenant's groups and pods, and waits until each group has its status.
+// addGroups creates the groups and pods of the changing tenant. It waits until each group has its
+// status.
 func (c *churn) addGroups(ctx context.Context) error {
 	g, creating := errgroup.WithContext(ctx)
 	g.SetLimit(creators)
@@ -182,8 +185,8 @@ func (c *churn) addGroups(ctx context.Context) error {
 	}
 }
 
-// changeGroup changes the minCount of one of the tenant's groups, so that it waits for members that
-// do not exist, or is tried again.
+// changeGroup changes the minCount of one group of the changing tenant. Then the group either waits
+// for members that do not exist, or the scheduler retries it.
 func (c *churn) changeGroup(ctx context.Context, n int) error {
 	minCount := 1000
 	if n/churnGroups%2 == 1 {
@@ -193,7 +196,7 @@ func (c *churn) changeGroup(ctx context.Context, n int) error {
 	return c.objects.Patch(ctx, pg, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}`, minCount)))
 }
 
-// phase measures gangs one after the other, while the tenant makes changes at its rate.
+// phase measures the probes, one after the other, while the other tenant calls change at its rate.
 func (c *churn) phase(ctx context.Context, change func(ctx context.Context, n int) error) (*churnPhase, error) {
 	out, began := &churnPhase{}, time.Now()
 	busy, rest := context.WithCancel(ctx)
@@ -219,7 +222,8 @@ func (c *churn) phase(ctx context.Context, change func(ctx context.Context, n in
 	return out, failed
 }
 
-// atRate makes changes at the tenant's rate until ctx ends or one fails. It returns their number.
+// atRate calls change changesPerSecond times per second, until ctx ends or a call fails. It returns
+// the number of calls.
 func atRate(ctx context.Context, change func(ctx context.Context, n int) error) (int, error) {
 	tick := time.NewTicker(time.Second / changesPerSecond)
 	defer tick.Stop()
@@ -240,7 +244,7 @@ func atRate(ctx context.Context, change func(ctx context.Context, n int) error) 
 	}
 }
 
-// probe creates a gang of two, waits until it has started, and deletes it.
+// probe creates a gang of two pods, waits until the gang has started, and deletes it.
 func (c *churn) probe(ctx context.Context) (placed, started time.Duration, err error) {
 	c.created++
 	name := fmt.Sprintf("probe-%d", c.created)
@@ -287,7 +291,7 @@ func (c *churn) probe(ctx context.Context) (placed, started time.Duration, err e
 	return placed, started, nil
 }
 
-// churnTable compares each phase with the first one.
+// churnTable returns a table that compares each phase with the first phase.
 func churnTable(phases []churnPhase) string {
 	var out strings.Builder
 	out.WriteString("| Another namespace | Changes a second | All members have a node: p50 | p99 | Ratio of p99 | `startTime`: p50 | p99 | Ratio of p99 |\n" +

@@ -28,26 +28,28 @@ import (
 
 const (
 	namespace = metav1.NamespaceDefault
-	// perNode is the number of victims on a node. A member of the gang needs a whole node.
+	// perNode is the number of victims on each node. A member of the preempting gang needs a whole
+	// node.
 	perNode = 4
-	// creators is the number of concurrent calls that create objects.
+	// creators is the number of concurrent API calls that create objects.
 	creators = 32
-	// patience bounds each wait.
+	// patience is the timeout of each wait.
 	patience = 5 * time.Minute
 )
 
-// gangSizes returns the sizes of the measured gangs. Each gang preempts perNode times as many pods.
+// gangSizes returns the sizes of the preempting gangs. A gang evicts perNode pods for each of its
+// members.
 func gangSizes() []int { return []int{50, 200} }
 
-// gangResult is the time that a gang took, from the creation of its first pod until its last one
-// has its node.
+// gangResult has the latencies of gangs of one size under one setting. A latency is the time from
+// the creation of the gang's first pod until its last pod has a node.
 type gangResult struct {
 	size    int
 	setting string
 	took    []time.Duration
 }
 
-// measureGangs measures gangs of each size, under each setting in turn.
+// measureGangs measures gangs of each size. For each size, it alternates between the settings.
 func measureGangs(ctx context.Context, binDir string, runs int) ([]gangResult, error) {
 	var results []gangResult
 	for _, size := range gangSizes() {
@@ -67,7 +69,7 @@ func measureGangs(ctx context.Context, binDir string, runs int) ([]gangResult, e
 	return results, nil
 }
 
-// measureGang measures one preemption by a gang, on a playground of its own.
+// measureGang starts a playground and measures one preemption by a gang.
 func measureGang(ctx context.Context, binDir string, s *setting, size int) (took time.Duration, err error) {
 	nodes := playground.NodeGroup{Count: size, Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(fmt.Sprint(perNode))}}
 	p, err := start(ctx, binDir, s, nodes)
@@ -123,7 +125,7 @@ func measureGang(ctx context.Context, binDir string, s *setting, size int) (took
 	}
 }
 
-// followPlaced sends the time when the given number of members have nodes.
+// followPlaced returns a channel. It receives the time when the given number of members have nodes.
 func followPlaced(ctx context.Context, kube kubernetes.Interface, size int) (<-chan time.Time, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.LabelSelector = v1alpha1.LabelPodGroup
@@ -148,8 +150,8 @@ func followPlaced(ctx context.Context, kube kubernetes.Interface, size int) (<-c
 	return all, nil
 }
 
-// clients are two clients without a rate limit: one for all kinds, and one for lists and watches of
-// many objects.
+// clients returns two clients without a rate limit: one for all kinds, and one for lists and
+// watches of many objects.
 func clients(p *playground.Playground) (client.Client, kubernetes.Interface, error) {
 	config := p.RESTConfig()
 	config.QPS = -1

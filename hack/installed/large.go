@@ -23,39 +23,41 @@ import (
 )
 
 const (
-	// largePods is the number of pods on largeNodes nodes of 4 CPUs. Each pod requests 190m, so
-	// 200m remain on each node.
+	// largePods is the number of pods, and largeNodes the number of nodes. Each node has 4 CPUs and
+	// 20 pods with 190 milli-CPUs each, so 200 milli-CPUs remain free.
 	largeNodes, largePods = 1000, 20000
 	largeNode, largePod   = "4", "190m"
-	// fitting is a request that finds room at once, and preempting a request that fits after the
-	// eviction of one pod.
+	// fitting is a CPU request that fits on a node without an eviction. preempting is a CPU request
+	// that fits after the eviction of one pod.
 	fitting, preempting = "1m", "385m"
-	// perMinute is the number of preempting pods per minute, and minutes the number of minutes.
+	// perMinute is the number of preempting pods per minute. minutes is the duration of the
+	// measurement in minutes.
 	perMinute, minutes = 100, 3
-	// largePatience is the longest time for a step with all pods of the cluster.
+	// largePatience is the timeout of each step that concerns all pods of the cluster.
 	largePatience = 20 * time.Minute
 	// measuredLabel is the label of the measured pods.
 	measuredLabel = "measured"
-	// leaseNamespace and leaseName are where the schedulers' lease is, as installed.
+	// leaseNamespace and leaseName identify the Lease of the schedulers, as in an installation.
 	leaseNamespace, leaseName = "reprieve-system", "reprieve-scheduler"
 )
 
-// largeResult has the measured times in a large cluster.
+// largeResult has the latencies that were measured in a large cluster.
 type largeResult struct {
-	// startUp is the time from the start of the scheduler's process until a pod that has waited has
-	// its node.
+	// startUp is the time from the start of the scheduler's process until a pod that was already
+	// waiting has a node.
 	startUp time.Duration
-	// preemptions has, for each pod that preempts, the time from its creation until it has its
-	// node. gone is the number of pods that were evicted for them.
+	// preemptions has, for each preempting pod, the time from its creation until it has a node.
+	// gone is the number of evicted pods.
 	preemptions []time.Duration
 	gone        int
-	// killed is the time from the end of a killed leader's lease until the next leader has placed a
-	// pod. led is the part of that time after the next leader has acquired the lease. handedOver is
-	// the time from the signal that asks a leader to end until the next leader has placed a pod.
+	// killed is the time from the expiry of a killed leader's Lease until the next leader has
+	// placed a pod. led is the part of this time after the next leader has acquired the Lease.
+	// handedOver is the time from the signal that stops a leader until the next leader has placed a
+	// pod.
 	killed, led, handedOver time.Duration
 }
 
-// large is the measured cluster, with many nodes and pods.
+// large is the measured cluster, with largeNodes nodes and largePods pods.
 type large struct {
 	*playground.Playground
 	objects client.Client
@@ -63,8 +65,8 @@ type large struct {
 	placed  *placedPods
 }
 
-// measureLarge measures two schedulers with the configuration of an installation: the start,
-// preemptions, and the change of the leader.
+// measureLarge measures two schedulers with the configuration of an installation. It measures the
+// start of a scheduler, preemptions, and changes of the leader.
 func measureLarge(ctx context.Context, binDir, config string) (r *largeResult, err error) {
 	nodes := playground.NodeGroup{Count: largeNodes, Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(largeNode)}}
 	p, err := playground.Start(ctx, playground.Options{
@@ -98,7 +100,7 @@ func measureLarge(ctx context.Context, binDir, config string) (r *largeResult, e
 	return r, l.takeOver(ctx, one, r)
 }
 
-// fill runs the initial pods on the nodes.
+// fill creates the initial pods, and waits until they run on the nodes.
 func fill(ctx context.Context, p *playground.Playground, config string) (*large, error) {
 	objects, kube, err := clients(p)
 	if err != nil {
@@ -139,7 +141,7 @@ func fill(ctx context.Context, p *playground.Playground, config string) (*large,
 	return &large{Playground: p, objects: objects, config: config, placed: placed}, nil
 }
 
-// start starts one more scheduler. It returns once one of the schedulers leads.
+// start starts one more scheduler. It returns once any of the schedulers is the leader.
 func (l *large) start(ctx context.Context, name string) (*playground.Component, error) {
 	return l.StartScheduler(ctx, name, playground.SchedulerOptions{Config: l.config})
 }
@@ -151,7 +153,8 @@ func (l *large) create(ctx context.Context, name, class, cpu string) error {
 	return l.objects.Create(ctx, pod)
 }
 
-// preempt creates one pod after the other. Each needs the room of a pod of lower priority.
+// preempt creates the preempting pods, one after the other. Each pod needs the room of one pod of
+// lower priority.
 func (l *large) preempt(ctx context.Context, r *largeResult) error {
 	created := make([]time.Time, perMinute*minutes)
 	for i := range created {
@@ -180,8 +183,8 @@ func (l *large) preempt(ctx context.Context, r *largeResult) error {
 	return nil
 }
 
-// takeOver first kills the leader, and then asks its successor to end. Each time, another scheduler
-// stands by.
+// takeOver first kills the leader. Then it sends a signal to the next leader. Before each step, it
+// starts another scheduler as a standby.
 func (l *large) takeOver(ctx context.Context, one *playground.Component, r *largeResult) error {
 	two, err := l.start(ctx, "two")
 	if err != nil {
@@ -208,7 +211,7 @@ func (l *large) takeOver(ctx context.Context, one *playground.Component, r *larg
 	if err := one.Start(ctx); err != nil {
 		return err
 	}
-	// The standby must be ready before the leader ends.
+	// The standby must be ready before the leader stops.
 	asked := time.Now()
 	if err := l.create(ctx, "after-signal", "low", fitting); err != nil {
 		return err
@@ -236,8 +239,8 @@ func (l *large) lease(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, err
 }
 
-// placedPods has the time when each pod was first seen with a node. Its methods may be called from
-// any goroutine.
+// placedPods records the time when each pod was first seen with a node. Its methods are safe for
+// concurrent use.
 type placedPods struct {
 	mu      sync.Mutex
 	at      map[string]time.Time
@@ -258,7 +261,8 @@ func (p *placedPods) see(obj any) {
 	}
 }
 
-// since waits until a pod has a node, and returns the time from began to that moment.
+// since waits until a pod has a node, and returns the duration from began until the pod was seen
+// with it.
 func (p *placedPods) since(ctx context.Context, name string, began time.Time) (time.Duration, error) {
 	for {
 		p.mu.Lock()

@@ -1,6 +1,6 @@
-// Command installed measures Reprieve as an installation runs it: the scheduler's binary on a
-// playground, and a client that watches the API. It writes its tables into a page of the
-// documentation.
+// Command installed measures the scheduler's binary with the configuration of an installation. It
+// starts the binary on a playground, and watches the API with a client. It writes tables of the
+// results into a page of the documentation.
 package main
 
 import (
@@ -22,19 +22,19 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// These lines enclose the tables in the documentation.
+// beginMark and endMark are the lines around the tables in the documentation.
 const (
 	beginMark = "<!-- Written by make perf-installed. -->"
 	endMark   = "<!-- Up to here. -->"
 )
 
-// setting is a way to install the scheduler.
+// setting is a set of command-line flags of the scheduler.
 type setting struct {
 	name string
 	args []string
 }
 
-// settings are the compared settings. The first is the default configuration.
+// settings returns the settings that are compared. The first is the default configuration.
 func settings() []setting {
 	return []setting{
 		{name: "as installed"},
@@ -120,7 +120,8 @@ func run(ctx context.Context, m *measuring) error {
 	return docpage.Write(path, beginMark, endMark, text)
 }
 
-// start runs a playground, and a scheduler with a setting unless the setting is nil.
+// start starts a playground with a scheduler that has a setting. If the setting is nil, start
+// starts no scheduler.
 func start(ctx context.Context, binDir string, s *setting, nodes playground.NodeGroup) (*playground.Playground, error) {
 	options := playground.Options{BinDir: binDir, CRDs: crds.FS, NodeGroups: []playground.NodeGroup{nodes}}
 	if s == nil {

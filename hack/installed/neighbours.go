@@ -24,25 +24,26 @@ import (
 )
 
 const (
-	// callers is the number of concurrent calls of the neighbor.
+	// callers is the number of concurrent API calls of the other client.
 	callers = 32
-	// span is the duration of each measurement, alone and beside the scheduler.
+	// span is the duration of each measurement.
 	span = 10 * time.Second
-	// backlog is the number of pods that wait for the scheduler meanwhile. It cannot bind all of
-	// them in that time.
+	// backlog is the number of pods that wait for the scheduler at the start of a measurement. The
+	// scheduler cannot bind all of them during span.
 	backlog = 6000
 )
 
-// neighbourResult is the throughput of another client of the API server beside the scheduler, and
-// the throughput of the scheduler.
+// neighbourResult has the throughput of another client of the API server while the scheduler runs,
+// and the throughput of the scheduler.
 type neighbourResult struct {
 	setting string
-	// kept is the neighbor's throughput relative to its throughput alone. bound is pods per second.
+	// kept has the throughput of the other client, divided by its throughput without a scheduler.
+	// bound has the number of pods per second that the scheduler binds.
 	kept, bound []float64
 }
 
-// measureNeighbours measures a client that keeps the API server busy: alone, and beside the
-// scheduler under each setting in turn.
+// measureNeighbours measures another client that keeps the API server busy. It measures the client
+// without a scheduler, and with a scheduler under each setting.
 func measureNeighbours(ctx context.Context, binDir string, runs int) ([]neighbourResult, error) {
 	results := make([]neighbourResult, len(settings()))
 	for range runs {
@@ -59,8 +60,8 @@ func measureNeighbours(ctx context.Context, binDir string, runs int) ([]neighbou
 	return results, nil
 }
 
-// measureNeighbour measures once. The kubelets are stopped during the measurement, because their
-// calls would count as the neighbor's.
+// measureNeighbour makes one measurement. It stops the simulated kubelets during the measurement,
+// because their API calls would be counted for the other client.
 func measureNeighbour(ctx context.Context, binDir string, s *setting) (kept, bound float64, err error) {
 	nodes := playground.NodeGroup{Count: 20, Resources: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("1000"), corev1.ResourcePods: resource.MustParse("1000"),
@@ -114,7 +115,8 @@ func measureNeighbour(ctx context.Context, binDir string, s *setting) (kept, bou
 	return <-beside / alone, bound, ctx.Err()
 }
 
-// rateOf returns the growth of a count per second; NaN if the count cannot be read.
+// rateOf returns the increase of a count per second during span, or NaN if the count cannot be
+// read.
 func rateOf(ctx context.Context, count func() (int64, error)) float64 {
 	before, err1 := count()
 	began := time.Now()
@@ -137,7 +139,7 @@ func countBound(ctx context.Context, kube kubernetes.Interface) (int64, error) {
 	return backlog - int64(len(list.Items)), nil
 }
 
-// keepBusy changes ConfigMaps with a number of concurrent callers, and counts the calls.
+// keepBusy starts concurrent callers that change ConfigMaps. It returns the counter of their calls.
 func keepBusy(ctx context.Context, kube kubernetes.Interface, running *sync.WaitGroup) (*atomic.Int64, error) {
 	maps := kube.CoreV1().ConfigMaps(namespace)
 	var calls atomic.Int64
@@ -167,7 +169,8 @@ func neighbourTable(results []neighbourResult) string {
 	return out.String()
 }
 
-// percentile returns the smallest value that at least the given part of the values does not exceed.
+// percentile returns the smallest element such that at least the given part of the values is less
+// than or equal to it. part is between 0 and 1.
 func percentile[T float64 | time.Duration](values []T, part float64) T {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[max(0, int(math.Ceil(part*float64(len(sorted))))-1)]

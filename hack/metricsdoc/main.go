@@ -49,7 +49,7 @@ func run(page, out string) error {
 	return os.WriteFile(out, []byte(b.String()), 0o644)
 }
 
-// row returns the row of a metric.
+// row returns the table row of a metric.
 func row(d *metrics.Description) string {
 	var labels []string
 	for _, l := range d.Labels {
