@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// baselineFile lists the findings that each package and page may still have.
+// baselineFile lists how many findings each package and page may still have.
 const baselineFile = "hack/prose/baseline.txt"
 
 // baselineHead is the comment at the top of the baseline.
@@ -20,10 +20,10 @@ const baselineHead = `# The findings that each package and page may still have. 
 # Counts only fall: "make prose-baseline" lowers them after a rewrite.
 `
 
-// counts has the number of findings of each rule, for each package and page.
+// counts maps a package or page to the number of its findings for each rule.
 type counts map[string]map[string]int
 
-// countsOf counts findings.
+// countsOf counts the findings of each rule, for each package and page.
 func countsOf(found []finding) counts {
 	c := counts{}
 	for _, f := range found {
@@ -36,13 +36,13 @@ func countsOf(found []finding) counts {
 	return c
 }
 
-// A rise is a count that is above the baseline.
+// A rise is a count of one rule in a package or page that exceeds the count in the baseline.
 type rise struct {
 	unit, rule     string
 	count, granted int
 }
 
-// of returns the findings that the rise counts.
+// of returns the findings of the rule and package or page of r.
 func (r rise) of(found []finding) []finding {
 	var of []finding
 	for _, f := range found {
@@ -53,7 +53,8 @@ func (r rise) of(found []finding) []finding {
 	return of
 }
 
-// risen returns the counts that are above the baseline, in the order of their units and rules.
+// risen returns the counts in now that exceed the granted counts. They are sorted by package or
+// page, and then by rule.
 func risen(granted, now counts) []rise {
 	var above []rise
 	for unit, rules := range now {
@@ -69,7 +70,7 @@ func risen(granted, now counts) []rise {
 	return above
 }
 
-// unitsOf returns how many packages and pages have counts that rose.
+// unitsOf returns the number of packages and pages that have at least one rise.
 func unitsOf(above []rise) int {
 	units := map[string]bool{}
 	for _, r := range above {
@@ -78,7 +79,8 @@ func unitsOf(above []rise) int {
 	return len(units)
 }
 
-// refuseRise fails if counts rose. With moved, only the sums of each rule count.
+// refuseRise returns an error if counts rose. If moved is true, it compares only the sum of each
+// rule over all packages and pages, so findings may move between them.
 func refuseRise(out io.Writer, granted, now counts, moved bool) error {
 	above := risen(granted, now)
 	if moved {
@@ -93,7 +95,8 @@ func refuseRise(out io.Writer, granted, now counts, moved bool) error {
 	return nil
 }
 
-// lower returns the lower of two counts, for each rule of each package and page.
+// lower returns the smaller of the granted and the current count, for each rule of each package and
+// page.
 func lower(granted, now counts) counts {
 	lower := counts{}
 	for unit, rules := range now {
@@ -110,7 +113,7 @@ func lower(granted, now counts) counts {
 	return lower
 }
 
-// sum returns the counts of each rule over all packages and pages, under one name.
+// sum adds up each rule over all packages and pages. The result has a single key.
 func (c counts) sum() counts {
 	sum := map[string]int{}
 	for _, rules := range c {
@@ -121,7 +124,8 @@ func (c counts) sum() counts {
 	return counts{"all packages and pages": sum}
 }
 
-// readBaseline reads a baseline. If a merge left a unit twice, the lower counts apply.
+// readBaseline reads a baseline file. If a merge left two lines for one package or page, the lower
+// counts apply.
 func readBaseline(file string) (counts, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

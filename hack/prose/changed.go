@@ -8,13 +8,15 @@ import (
 	"strings"
 )
 
-// lineSet has the lines of each file that a branch changed.
+// lineSet maps the path of a file to the numbers of the lines that a branch changed.
 type lineSet map[string]map[int]bool
 
-// hunk matches the head of a hunk: the first line after the change, and the number of lines.
+// hunk matches the head of a hunk in a diff. Its groups are the number of the first line after the
+// change, and the number of lines.
 var hunk = regexp.MustCompile(`^@@ -\S+ \+(\d+)(?:,(\d+))? @@`)
 
-// changedLines returns the lines that differ from a base. Without git or a base it returns none.
+// changedLines returns the lines that differ between the work tree and a base commit. Without git
+// or without the base, it returns no lines.
 func changedLines(ctx context.Context, base string) lineSet {
 	if base = baseOf(ctx, base); base == "" {
 		base = "HEAD"
@@ -48,7 +50,8 @@ func parseDiff(diff string) lineSet {
 	return set
 }
 
-// prefer returns the findings on changed lines. Without such findings it returns all.
+// prefer returns the findings on changed lines. If no finding is on a changed line, it returns all
+// findings.
 func (s lineSet) prefer(found []finding) []finding {
 	var changed []finding
 	for _, f := range found {
@@ -62,7 +65,8 @@ func (s lineSet) prefer(found []finding) []finding {
 	return changed
 }
 
-// baseOf returns the commit where the branch left main; "" if the checkout does not have it.
+// baseOf returns the commit where the branch left main, or "" if the checkout does not have this
+// commit.
 func baseOf(ctx context.Context, base string) string {
 	candidates := []string{base}
 	if base == "" {

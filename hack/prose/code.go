@@ -11,21 +11,20 @@ import (
 )
 
 var (
-	// directive is a comment that tools read: //go:build, //nolint:x, // +marker.
+	// directive matches comments for tools: //go:build, //nolint:x, // +marker.
 	directive = regexp.MustCompile(`^//(?:[a-z0-9]+:[a-z0-9]|nolint|line | ?\+)`)
-	// listMarker begins an item of a list in a doc comment.
+	// listMarker matches the start of a list item in a doc comment.
 	listMarker = regexp.MustCompile(`^\s*(?:[-*+•]|\d+[.)])\s+`)
-	// looksLikeCode matches text that occurs in templates, queries and programs, and not in
-	// messages.
+	// looksLikeCode matches a string that is a template, a query or a program, and not a message.
 	looksLikeCode = regexp.MustCompile(`%-?\d+|\\b|\(\?|\{\{|\$\{|=>|==|:=|&&|\|\||</|\(\)|;\s|\bby \(`)
 	// letters matches one word of a message.
 	letters = regexp.MustCompile(`[A-Za-z]{2,}`)
 )
 
-// minWords is the least number of words that make a string a message.
+// minWords is the number of words that a string needs to count as a message.
 const minWords = 4
 
-// codeText returns the comments and messages of a Go file.
+// codeText returns the text of the comments and messages of a Go file.
 func codeText(file string, content []byte) (*text, error) {
 	positions := token.NewFileSet()
 	parsed, err := parser.ParseFile(positions, file, content, parser.ParseComments|parser.SkipObjectResolution)
@@ -47,7 +46,7 @@ type codeReader struct {
 	text      *text
 	positions *token.FileSet
 	lines     []string
-	// named has the identifier that each doc comment documents.
+	// named maps a doc comment to the identifier that it documents.
 	named map[*ast.CommentGroup]string
 }
 
@@ -58,7 +57,7 @@ func isLicence(group *ast.CommentGroup, file *ast.File) bool {
 		(strings.Contains(text, "Copyright") || strings.Contains(text, "Licen"))
 }
 
-// comment collects the paragraphs of one comment.
+// comment splits a comment into paragraphs and collects them.
 func (c *codeReader) comment(group *ast.CommentGroup) {
 	current, name := &paragraph{file: c.text.file}, c.named[group]
 	end := func() {
@@ -92,11 +91,11 @@ func (c *codeReader) comment(group *ast.CommentGroup) {
 	end()
 }
 
-// checkWidth notes a line of the file that is too long.
+// checkWidth records a finding if a comment line of the file is too long.
 func (c *codeReader) checkWidth(line int) {
 	content := c.lines[line-1]
 	if !strings.HasPrefix(strings.TrimSpace(content), "//") {
-		// The code decides the width of a line that a comment only ends.
+		// Only whole-line comments have a limit. This line is code with a comment at its end.
 		return
 	}
 	if tooLong(content) {
@@ -112,7 +111,8 @@ func commentBody(s string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(s, "/*"), "*/")
 }
 
-// maskName overwrites the identifier that a doc comment begins with: it is a name, not a word.
+// maskName replaces the identifier at the start of a doc comment by letters x, so that Vale does
+// not check it as a word.
 func maskName(line, name string) string {
 	for _, article := range []string{"", "A ", "An ", "The "} {
 		if rest, ok := strings.CutPrefix(line, article+name); ok {
@@ -122,7 +122,7 @@ func maskName(line, name string) string {
 	return line
 }
 
-// names returns the identifier that each doc comment of a file documents.
+// names maps each doc comment of a file to the identifier that it documents.
 func names(file *ast.File) map[*ast.CommentGroup]string {
 	named := map[*ast.CommentGroup]string{}
 	ast.Inspect(file, func(node ast.Node) bool {
@@ -148,7 +148,7 @@ func names(file *ast.File) map[*ast.CommentGroup]string {
 	return named
 }
 
-// specName returns the first name that a declaration declares.
+// specName returns the first identifier of a declaration.
 func specName(spec ast.Spec) string {
 	switch s := spec.(type) {
 	case *ast.TypeSpec:
@@ -159,13 +159,14 @@ func specName(spec ast.Spec) string {
 	return ""
 }
 
-// messages collects the strings of a syntax tree that read as messages.
+// messages collects the string literals of a syntax tree that count as messages. It is a callback
+// of ast.Inspect.
 func (c *codeReader) messages(node ast.Node) bool {
 	switch n := node.(type) {
 	case *ast.ImportSpec:
 		return false
 	case *ast.Field:
-		// The tag of a field is no message.
+		// The tag of a struct field is not a message.
 		if n.Tag != nil {
 			ast.Inspect(n.Type, c.messages)
 			return false
@@ -183,7 +184,8 @@ func (c *codeReader) messages(node ast.Node) bool {
 	return true
 }
 
-// literals returns the string literals of a sum; nil if it has other terms than literals and names.
+// literals returns the string literals of a sum such as "a" + name + "b". It returns nil if the sum
+// has an operand that is neither a literal nor a name.
 func literals(expr ast.Expr) []*ast.BasicLit {
 	switch e := expr.(type) {
 	case *ast.BinaryExpr:
@@ -196,7 +198,8 @@ func literals(expr ast.Expr) []*ast.BasicLit {
 	return nil
 }
 
-// message collects the paragraphs of one string, which may be a sum of literals.
+// message splits a string into paragraphs and collects them. The string is the concatenation of
+// parts.
 func (c *codeReader) message(parts []*ast.BasicLit) {
 	current := &paragraph{file: c.text.file}
 	end := func() {

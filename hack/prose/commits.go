@@ -9,20 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// maxSubject is the number of characters that the subject of a commit may have.
+// maxSubject is the greatest length of a commit's subject, in characters.
 const maxSubject = 72
 
 var (
-	// subjectForm is "package: verb …", or several packages with commas.
+	// subjectForm matches "package: verb …". Several packages may precede the colon, separated by
+	// commas.
 	subjectForm = regexp.MustCompile(`^[A-Za-z0-9_./-]+(?:, [A-Za-z0-9_./-]+)*: ([a-z][a-z-]*)\b`)
-	// otherMood is a verb that is not imperative: "adds", "added", "adding".
+	// otherMood matches the endings of verbs that are not imperative, such as "adds", "added" and
+	// "adding".
 	otherMood = regexp.MustCompile(`(?:[^s]s|[^e]ed|ing)$`)
-	// imperative matches verbs that are imperative although they have such an ending.
+	// imperative matches imperative verbs that otherMood matches by mistake.
 	imperative = regexp.MustCompile(`^(?:bring|string|embed|shed|bias|focus|alias)$`)
 )
 
-// commits fails if the subject of a commit since the base breaks the rules.
-// A checkout without the base passes.
+// commits checks the subject of each commit since the base, and returns an error if a subject
+// breaks a rule. If the checkout lacks the base commit, it returns nil.
 func commits(ctx context.Context, out io.Writer, base string) error {
 	from := baseOf(ctx, base)
 	if from == "" {
@@ -47,7 +49,7 @@ func commits(ctx context.Context, out io.Writer, base string) error {
 	return nil
 }
 
-// subjectFaults returns the faults of the subject of a commit.
+// subjectFaults returns a description of each rule that a commit's subject breaks.
 func subjectFaults(subject string) []string {
 	if strings.HasPrefix(subject, `Revert "`) {
 		return nil

@@ -10,21 +10,24 @@ import (
 	"strings"
 )
 
-// A paragraph is a piece of text that sentences do not cross, on one line.
+// A paragraph is a part of a file's text, joined to one line. No sentence extends past the end of a
+// paragraph.
 type paragraph struct {
 	file string
-	// text is the input of Vale. plain is the text as written, with the same offsets.
+	// text is the input of Vale, with code and names masked. plain is the unmasked text; its byte
+	// offsets are the same.
 	text, plain string
-	// pieces map parts of the text to lines of the file, in ascending order.
+	// pieces maps byte offsets in text to lines of the file. The offsets ascend.
 	pieces []piece
 }
 
-// A piece is a part of a paragraph, from a byte offset on.
+// A piece is the part of a paragraph that comes from one line of the file. It begins at a byte
+// offset.
 type piece struct {
 	offset, line int
 }
 
-// add appends a line of the file to the paragraph, after a space.
+// add appends a space and the text of a line of the file to the paragraph.
 func (p *paragraph) add(text string, line int) {
 	if p.text != "" {
 		p.text += " "
@@ -32,14 +35,14 @@ func (p *paragraph) add(text string, line int) {
 	p.join(text, line)
 }
 
-// join appends text that goes on where the paragraph ends.
+// join appends text to the paragraph without a space. The text comes from a line of the file.
 func (p *paragraph) join(text string, line int) {
 	p.pieces = append(p.pieces, piece{offset: len(p.text), line: line})
 	p.text += text
 }
 
-// mask overwrites the parts that are not prose, and the name that a doc comment begins with.
-// Offsets stay the same.
+// mask overwrites the text that Vale must not check: code, and the identifier at the start of a doc
+// comment. Byte offsets stay the same.
 func (p *paragraph) mask(name string) {
 	p.plain = p.text
 	if name != "" {
@@ -48,12 +51,13 @@ func (p *paragraph) mask(name string) {
 	p.text = endSentences(maskMarkup(p.text))
 }
 
-// sentenceStart matches the end of a sentence, and a small letter at the start of the next one.
+// sentenceStart matches the start of a sentence that begins with a lowercase letter, with the end
+// of the sentence before it.
 var sentenceStart = regexp.MustCompile(`(\S*[.?!]["')]?\s+|^)([a-z])`)
 
-// endSentences makes each sentence begin with a capital, and ends the last one with a period.
-// Otherwise Vale joins it with the next sentence if that begins with an identifier, or with the
-// next paragraph.
+// endSentences makes each sentence begin with a capital letter, and the last sentence end with a
+// period. Vale needs both to find the ends of sentences. A doc comment, for example, begins with a
+// lowercase identifier.
 func endSentences(s string) string {
 	s = sentenceStart.ReplaceAllStringFunc(s, func(match string) string {
 		if strings.HasPrefix(match, "e.g.") || strings.HasPrefix(match, "i.e.") || strings.HasPrefix(match, "etc.") {
@@ -67,7 +71,7 @@ func endSentences(s string) string {
 	return s + "."
 }
 
-// lineAt returns the line of the file that has the text at a byte offset.
+// lineAt returns the number of the file's line that has the text at a byte offset.
 func (p *paragraph) lineAt(offset int) int {
 	line := 0
 	for _, piece := range p.pieces {
@@ -79,7 +83,7 @@ func (p *paragraph) lineAt(offset int) int {
 	return line
 }
 
-// isSkipped reports whether folders of a name have no prose of this project.
+// isSkipped reports whether a folder with the given name contains no text of this project.
 func isSkipped(folder string) bool {
 	switch folder {
 	case ".git", "bin", "node_modules", "testdata", "vendor":
@@ -88,15 +92,16 @@ func isSkipped(folder string) bool {
 	return false
 }
 
-// A text has the prose of one file.
+// A text has the paragraphs of one file.
 type text struct {
 	file       string
 	paragraphs []*paragraph
-	// long lists the findings about lines that are too long.
+	// long has a finding for each line that is too long.
 	long []finding
 }
 
-// texts reads the prose of all Go files and Markdown pages below the paths, sorted by name.
+// texts reads all Go files and Markdown pages below the paths, and returns their texts sorted by
+// path.
 func texts(paths ...string) ([]text, error) {
 	var all []text
 	for _, root := range paths {
@@ -123,7 +128,7 @@ func texts(paths ...string) ([]text, error) {
 	return all, nil
 }
 
-// textOf returns the prose of a file. It returns nil for a file without prose, such as a test.
+// textOf returns the text of a file. It returns nil if the file is not checked, such as a test.
 func textOf(path string) (*text, error) {
 	isPage, isCode := strings.HasSuffix(path, ".md"), isProductCode(path)
 	if !isPage && !isCode {
@@ -152,8 +157,8 @@ func isProductCode(path string) bool {
 	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "zz_")
 }
 
-// unitOf returns the package or page that a file counts for.
-// The fragments of the changelog count as one page.
+// unitOf returns the key of a file in counts: the folder of a Go file, or the path of a page. All
+// fragments of the changelog have one key.
 func unitOf(file string) string {
 	folder := filepath.ToSlash(filepath.Dir(file))
 	if strings.HasSuffix(file, ".go") || folder == "changelog" {

@@ -24,20 +24,21 @@ type finding struct {
 	message string
 }
 
-// String returns the finding as compilers print theirs.
+// String returns the finding in the format of compiler errors.
 func (f finding) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", f.file, f.line, f.rule, f.message)
 }
 
-// examples has a line for each case of a rule, "Rule: text". The rule of sound texts is "ok".
+// examples has lines "Rule: text" that the rules are tested with. The rule must find the text, and
+// no other rule may. Texts with the rule "ok" have no finding.
 //
 //go:embed examples.txt
 var examples string
 
-// examplesFile stands for the examples among the files that Vale reads.
+// examplesFile is the name of the examples in the input of Vale.
 const examplesFile = "examples.txt"
 
-// findings returns the findings of the texts below some paths, in the order of their places.
+// findings returns the findings in all files below the paths, sorted by file and line.
 func findings(ctx context.Context, paths ...string) ([]finding, error) {
 	all, err := texts(paths...)
 	if err != nil {
@@ -68,7 +69,7 @@ func findings(ctx context.Context, paths ...string) ([]finding, error) {
 	return found, nil
 }
 
-// An alert is a finding as Vale prints it.
+// An alert is a finding in the output of Vale.
 type alert struct {
 	Check   string
 	Line    int
@@ -77,7 +78,7 @@ type alert struct {
 	Message string
 }
 
-// vale runs Vale on the texts and returns its findings.
+// vale runs Vale on the texts and returns the findings.
 func vale(ctx context.Context, all []text) ([]finding, error) {
 	folder, err := os.MkdirTemp("", "prose")
 	if err != nil {
@@ -116,7 +117,7 @@ func vale(ctx context.Context, all []text) ([]finding, error) {
 	return found, nil
 }
 
-// writeText writes paragraphs for Vale: each is a line, with an empty line below.
+// writeText writes a file for Vale: each paragraph on one line, followed by an empty line.
 func writeText(path string, paragraphs []*paragraph) error {
 	var content bytes.Buffer
 	for _, p := range paragraphs {
@@ -129,7 +130,8 @@ func writeText(path string, paragraphs []*paragraph) error {
 	return os.WriteFile(path, content.Bytes(), 0o600)
 }
 
-// runVale runs Vale on all files of a folder. Vale is compiled with a C compiler on the first run.
+// runVale runs Vale on all files of a folder and returns its JSON output. The first run compiles
+// Vale, which needs a C compiler.
 func runVale(ctx context.Context, folder string) ([]byte, error) {
 	command := exec.CommandContext(ctx, "go", "tool", "-modfile=hack/tools/vale/go.mod", "vale",
 		"--config=.vale.ini", "--output=JSON", "--no-exit", folder)
@@ -143,7 +145,7 @@ func runVale(ctx context.Context, folder string) ([]byte, error) {
 	return output, nil
 }
 
-// finding returns the place in the source that an alert is about.
+// finding converts an alert of Vale to a finding with a line of the source file.
 func (a alert) finding(paragraphs []*paragraph) (finding, error) {
 	index := (a.Line - 1) / 2
 	if index < 0 || index >= len(paragraphs) || len(a.Span) == 0 {
@@ -159,7 +161,7 @@ func (a alert) finding(paragraphs []*paragraph) (finding, error) {
 	return finding{file: p.file, line: p.lineAt(offset), rule: rule, match: a.Match, message: message}, nil
 }
 
-// clip returns the beginning of a long text.
+// clip returns the first length characters of a text. If it drops any, it appends an ellipsis.
 func clip(s string, length int) string {
 	if runes := []rune(s); len(runes) > length {
 		return string(runes[:length]) + "…"
@@ -167,7 +169,8 @@ func clip(s string, length int) string {
 	return s
 }
 
-// readExamples returns the rule that each line of the examples is for, and the examples as a text.
+// readExamples parses the examples. It returns the expected rule by line number, and the examples
+// as a text.
 func readExamples(content string) (map[int]string, text) {
 	wanted, t := map[int]string{}, text{file: examplesFile}
 	for i, line := range strings.Split(content, "\n") {
@@ -182,7 +185,8 @@ func readExamples(content string) (map[int]string, text) {
 	return wanted, t
 }
 
-// checkExamples fails if a rule does not find its examples, or finds something in another one.
+// checkExamples returns an error if a rule misses one of its examples, or matches an example of
+// another rule.
 func checkExamples(wanted map[int]string, found []finding) error {
 	rules := map[int][]string{}
 	for _, f := range found {

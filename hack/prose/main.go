@@ -6,13 +6,18 @@
 //	go run ./hack/prose numbers PATH...
 //	go run ./hack/prose commits
 //
-// check compares the findings with the baseline, and list prints all findings below some paths.
-// baseline lowers the baseline to the findings of the work tree. numbers prints how often some
-// constructions occur per 1,000 words. commits checks the subjects of the commits since a base.
+// The tasks are:
 //
-// docs/writing.md explains the rules, and hack/tools/vale/styles holds them. Vale applies them to
-// the text that this command extracts: comments and messages of Go files, and paragraphs of pages.
-// Tests, generated files, licence headers, directives, code and tables are not extracted.
+//   - check compares the findings with the baseline.
+//   - list prints all findings below the paths.
+//   - baseline lowers the counts in the baseline to the findings of the work tree.
+//   - numbers prints how often some constructions occur per 1,000 words.
+//   - commits checks the subjects of the commits since a base commit.
+//
+// docs/writing.md explains the rules, and hack/tools/vale/styles defines them. Vale applies the
+// rules to the text that this command extracts: comments and messages of Go files, and paragraphs
+// of pages. The command does not extract tests, generated files, licence headers, directives, code
+// and tables.
 package main
 
 import (
@@ -25,7 +30,7 @@ import (
 	"os/signal"
 )
 
-// usage is printed for a command line that names no known task.
+// usage is printed if the command line names no known task.
 const usage = "usage: prose check|list|baseline|numbers|commits [flags] [paths]"
 
 func main() {
@@ -38,7 +43,7 @@ func main() {
 	}
 }
 
-// run carries out one task and writes its findings to out.
+// run runs the task that args names, and writes its results to out.
 func run(ctx context.Context, out io.Writer, args []string) error {
 	if len(args) == 0 {
 		return errors.New(usage)
@@ -65,8 +70,8 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	}
 }
 
-// check lists the findings of a package or page, and fails, if a rule has more than the baseline
-// grants.
+// check returns an error if a package or page has more findings of a rule than the baseline allows.
+// It prints these findings.
 func check(ctx context.Context, out io.Writer, base string) error {
 	granted, err := readBaseline(baselineFile)
 	if err != nil {
@@ -88,10 +93,10 @@ func check(ctx context.Context, out io.Writer, base string) error {
 	return fmt.Errorf("the language of %d packages or pages got worse; docs/writing.md has the rules", unitsOf(above))
 }
 
-// mostListed is the number of findings that check lists for one rule and package or page.
+// mostListed is the number of findings that check prints for one rule of a package or page.
 const mostListed = 20
 
-// listSome prints the first findings.
+// listSome prints the first mostListed findings, and the number of the others.
 func listSome(out io.Writer, found []finding) {
 	for i, f := range found {
 		if i == mostListed {
@@ -102,7 +107,7 @@ func listSome(out io.Writer, found []finding) {
 	}
 }
 
-// list prints every finding below the paths.
+// list prints all findings in the files below the paths.
 func list(ctx context.Context, out io.Writer, paths []string) error {
 	if len(paths) == 0 {
 		paths = []string{"."}
@@ -118,8 +123,8 @@ func list(ctx context.Context, out io.Writer, paths []string) error {
 	return nil
 }
 
-// tighten lowers the baseline to the findings of the work tree. It fails if a count is above the
-// baseline, and does not raise the baseline for it.
+// tighten lowers the counts in the baseline to the findings of the work tree. It returns an error
+// if a count exceeds the baseline.
 func tighten(ctx context.Context, out io.Writer, moved bool) error {
 	granted, err := readBaseline(baselineFile)
 	if errors.Is(err, os.ErrNotExist) {

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// The constructions that the numbers count. docs/writing.md has the numbers of other projects.
+// These expressions match the constructions that numbers counts. docs/writing.md has the results
+// for other projects.
 var (
 	word  = regexp.MustCompile(`[A-Za-z']+`)
 	what  = regexp.MustCompile(`(?i)\bwhat\b`)
@@ -20,13 +21,14 @@ var (
 		`\w+ (?:be|do|go|say|try|hear|wait|come|leave|write|look|know|plan|take|show|make)\b`)
 )
 
-// wideLine is the greatest width of a comment line that does not count as long.
+// wideLine is a width in columns. A comment line counts as long if it is wider.
 const wideLine = 120
 
-// A tally counts the constructions in some text.
+// A tally has the number of words and of constructions in some text.
 type tally struct {
 	words, what, which, have int
-	// lines counts the comment lines that are not empty, and long the lines that are too wide.
+	// lines is the number of comment lines that are not empty. long is the number of comment lines
+	// that are too wide.
 	lines, long int
 }
 
@@ -40,7 +42,7 @@ func (t *tally) add(other tally) {
 	t.long += other.long
 }
 
-// row returns a line of the table.
+// row returns the table row for a folder or for the sum of all folders.
 func (t tally) row(name string) string {
 	per := 1000 / float64(max(1, t.words))
 	const columns = "%-44s %7d words  what %5.1f  which %4.1f  have %5.2f  long %4.1f %%"
@@ -48,7 +50,7 @@ func (t tally) row(name string) string {
 		float64(t.what)*per, float64(t.which)*per, float64(t.have)*per, 100*float64(t.long)/float64(max(1, t.lines)))
 }
 
-// numbers prints a row for each folder and kind of text, and their sums.
+// numbers prints a row for each folder and kind of text, and a row for the sum of each kind.
 func numbers(out io.Writer, folders []string) error {
 	if len(folders) == 0 {
 		return errors.New("name the folders to count")
@@ -78,7 +80,8 @@ func numbers(out io.Writer, folders []string) error {
 	return nil
 }
 
-// tallies counts the constructions in the texts below a folder, for Go comments and for Markdown.
+// tallies counts the constructions in the files below a folder. The keys of the result are the
+// kinds of text: Go comments, and Markdown.
 func tallies(folder string) (map[string]*tally, error) {
 	sums := map[string]*tally{}
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
@@ -110,13 +113,13 @@ func tallies(folder string) (map[string]*tally, error) {
 	return sums, err
 }
 
-// A countedLine is a line of text, and the width of the source line that has it.
+// A countedLine is the text of a line without markers, and the width of the whole line in columns.
 type countedLine struct {
 	text  string
 	width int
 }
 
-// commentLines returns the comment lines of a Go file, with an empty one between comments.
+// commentLines returns the comment lines of a Go file. An empty line separates two comments.
 func commentLines(content string) []countedLine {
 	var lines []countedLine
 	for line := range strings.Lines(content) {
@@ -132,7 +135,7 @@ func commentLines(content string) []countedLine {
 	return lines
 }
 
-// isDirective reports whether tools read a comment, in the sense of the numbers.
+// isDirective reports whether a comment is for tools. numbers does not count such comments.
 func isDirective(comment string) bool {
 	for _, prefix := range []string{"//go:", "//nolint", "// +", "//+", "//line"} {
 		if strings.HasPrefix(comment, prefix) {
@@ -158,7 +161,7 @@ func pageLines(content string) []countedLine {
 	return lines
 }
 
-// tallyOf counts the constructions in some lines.
+// tallyOf counts the constructions in lines of text.
 func tallyOf(lines []countedLine) tally {
 	var t tally
 	joined := make([]string, len(lines))

@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// maxLine is the number of characters that a line of prose may have.
+// maxLine is the greatest length of a line of text, in columns.
 const maxLine = 100
 
 var (
-	// itemStart begins a list item, a quotation or a heading.
+	// itemStart matches the start of a list item, a quotation or a heading.
 	itemStart = regexp.MustCompile(`^\s*(?:[-*+]|\d+\.|>|#+)\s+`)
-	// inlineCode, linkTarget, comment and tag are the parts of Markdown that are not prose.
+	// These expressions match the parts of a Markdown paragraph that are not checked.
 	inlineCode = regexp.MustCompile("``[^`]+``|`[^`]+`")
 	linkTarget = regexp.MustCompile(`\]\([^)\s]*\)|\]\[[^\]]*\]|https?://\S+`)
 	tag        = regexp.MustCompile(`<[^<>\s][^<>]*>`)
 )
 
-// pageText returns the paragraphs of a Markdown page without code, tables and comments.
+// pageText returns the paragraphs of a Markdown page, without code, tables and comments.
 func pageText(file, content string) *text {
 	t := &text{file: file}
 	var current *paragraph
@@ -64,12 +64,13 @@ func pageText(file, content string) *text {
 	return t
 }
 
-// isIndentedCode reports whether Markdown shows a line as code because of its indentation.
+// isIndentedCode reports whether a line is indented so far that Markdown shows it as code.
 func isIndentedCode(line string) bool {
 	return strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "\t")
 }
 
-// maskMarkup overwrites the parts of a paragraph that are not prose. Offsets stay the same.
+// maskMarkup overwrites the inline code, tags and link targets of a paragraph. Byte offsets stay
+// the same.
 func maskMarkup(s string) string {
 	s = inlineCode.ReplaceAllStringFunc(s, func(code string) string { return strings.Repeat("x", len(code)) })
 	s = tag.ReplaceAllStringFunc(s, func(tag string) string { return strings.Repeat(" ", len(tag)) })
@@ -81,7 +82,7 @@ func maskMarkup(s string) string {
 	})
 }
 
-// tooLong reports whether a line has more than maxLine characters and a space to break it at.
+// tooLong reports whether a line is wider than maxLine and has a space where it can be broken.
 func tooLong(line string) bool {
 	if widthOf(line) <= maxLine {
 		return false
@@ -100,7 +101,7 @@ func longLine(file string, line int, content string) finding {
 		message: "break the line: at most 100 characters"}
 }
 
-// widthOf returns the number of columns of a line, with tab stops at every fourth column.
+// widthOf returns the width of a line in columns. A tab ends at the next multiple of four.
 func widthOf(line string) int {
 	width := 0
 	for _, r := range line {

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// TestCodeText reads the comments and messages of a file that has every kind of text.
+// TestCodeText checks the paragraphs that codeText extracts. The source has each kind of comment
+// and string.
 func TestCodeText(t *testing.T) {
 	t.Parallel()
 	const source = `// Copyright the authors. Licensed under something.
@@ -60,7 +61,8 @@ func f() string {
 	}
 }
 
-// TestPageText reads a page that has every kind of text.
+// TestPageText checks the paragraphs that pageText extracts. The page has each kind of Markdown
+// text.
 func TestPageText(t *testing.T) {
 	t.Parallel()
 	const page = "# Head\nA [link](https://x/what) and\n`what` as code.\n- item\n\n| what | table |\n\n```console\n$ what\n```\n" +
@@ -72,7 +74,8 @@ func TestPageText(t *testing.T) {
 	}
 }
 
-// linesOf returns each paragraph after the number of its first line.
+// linesOf returns the paragraphs of a text. Each begins with the number of its first line in the
+// file.
 func linesOf(t *text) []string {
 	var lines []string
 	for _, p := range t.paragraphs {
@@ -113,7 +116,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestRatchet compares counts with a baseline.
+// TestRatchet checks for which counts refuseRise returns an error.
 func TestRatchet(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -145,7 +148,8 @@ func TestRatchet(t *testing.T) {
 	}
 }
 
-// TestMergedBaseline reads a baseline that two branches have lowered.
+// TestMergedBaseline checks the counts of a baseline with two lines for one package. Merging two
+// branches produces these lines.
 func TestMergedBaseline(t *testing.T) {
 	t.Parallel()
 	got, err := parseBaseline("# a comment\na What=3 Have=1\nb Line=2\na What=2 Have=2\na What=4\n")
@@ -168,7 +172,7 @@ func TestMergedBaseline(t *testing.T) {
 	}
 }
 
-// TestLower lowers a baseline although one package has more findings than before.
+// TestLower checks that lower keeps the granted count where the current count is higher.
 func TestLower(t *testing.T) {
 	t.Parallel()
 	got := lower(counts{"a": {"What": 2, "Have": 1}, "b": {"Line": 3}, "gone": {"Line": 1}},
@@ -214,7 +218,8 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestCommits checks the commits of a branch, and the commits of a shallow clone.
+// TestCommits checks the results of commits for a branch, and for a shallow clone without the base
+// commit.
 func TestCommits(t *testing.T) {
 	folder := t.TempDir()
 	command := func(args ...string) {
