@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// command is a subcommand, with the flags that it takes.
+// command is a subcommand of the release command. flags defines its flags.
 type command struct {
 	name  string
 	flags func(*flag.FlagSet, *settings)

@@ -37,7 +37,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestPageHasAllImages checks that docs/releasing.md has the command that pushes each image.
+// TestPageHasAllImages checks that docs/releasing.md has the command to push each image.
 func TestPageHasAllImages(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "releasing.md"))
@@ -84,7 +84,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// repository returns the directory of a git repository with one commit.
+// repository creates a git repository with one commit and returns its directory.
 func repository(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -105,8 +105,8 @@ func repository(t *testing.T) string {
 	return dir
 }
 
-// TestIdentity checks the version and date that git provides, and that a changed work tree is not
-// taken for its commit.
+// TestIdentity checks the version and date that come from git. If the work tree has changes, the
+// commit of the release must show it.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	s := &settings{root: repository(t), version: "v0.2.0", registry: registry}

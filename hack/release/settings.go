@@ -15,13 +15,14 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// registry is the default registry of the images.
+// registry is the default container registry of the images.
 const registry = "ghcr.io/reprieve-dev"
 
-// dateVariable is the environment variable with the time of reproducible builds.
+// dateVariable is the environment variable with the date of a reproducible build, in seconds since
+// 1970.
 const dateVariable = "SOURCE_DATE_EPOCH"
 
-// settings has the values of the flags.
+// settings has the values of the command-line flags.
 type settings struct {
 	root, version, commit, date, registry string
 	only, platforms                       string
@@ -30,20 +31,20 @@ type settings struct {
 	day                                   string
 }
 
-// identity adds the flags that identify the release.
+// identity defines the flags that identify the release.
 func (s *settings) identity(set *flag.FlagSet) {
 	set.StringVar(&s.commit, "commit", "", "the commit; that of the work tree by default")
 	set.StringVar(&s.date, "date", os.Getenv(dateVariable), "the time of the commit, in seconds since 1970; "+dateVariable+" or that of the commit by default")
 	set.StringVar(&s.registry, "registry", registry, "where the images will be")
 }
 
-// selection adds the flags that select a part of the release.
+// selection defines the flags that select a part of the release.
 func (s *settings) selection(set *flag.FlagSet) {
 	set.StringVar(&s.only, "only", "", "the commands, separated by spaces; all by default")
 	set.StringVar(&s.platforms, "platforms", "", "the platforms, such as linux/amd64, separated by spaces; all by default")
 }
 
-// products returns the products that the flags select.
+// products returns the products and platforms that the flags select.
 func (s *settings) products() ([]product.Product, error) {
 	var platforms []product.Platform
 	for _, name := range strings.Fields(s.platforms) {
@@ -56,7 +57,8 @@ func (s *settings) products() ([]product.Product, error) {
 	return product.Select(product.Products(), strings.Fields(s.only), platforms)
 }
 
-// release returns the release. Git provides the values that the flags do not have.
+// release returns the release that the flags identify. If a flag has no value, the value comes from
+// git.
 func (s *settings) release(ctx context.Context) (*product.Release, error) {
 	commit, date := s.commit, s.date
 	var err error
@@ -88,7 +90,7 @@ func (s *settings) release(ctx context.Context) (*product.Release, error) {
 	return r, nil
 }
 
-// dirty is appended to the name of a commit if the work tree has been changed.
+// dirty is the suffix of the commit of a work tree with changes.
 const dirty = "-dirty"
 
 func (s *settings) git(ctx context.Context, args ...string) (string, error) {

@@ -19,7 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// checked returns the release with its version. The other fields need a commit, and are empty.
+// checked returns a release with a valid version. Its commit and date are placeholders, because the
+// subcommand does not need them.
 func checked(s *settings) (*product.Release, error) {
 	r := &product.Release{Version: s.version, Commit: "none", Date: time.Unix(1, 0), Registry: registry}
 	if err := r.Check(); err != nil {
@@ -28,7 +29,7 @@ func checked(s *settings) (*product.Release, error) {
 	return r, nil
 }
 
-// need returns an error if a required flag is missing.
+// need returns an error if the value of a required flag is empty.
 func need(flag, value string) error {
 	if value == "" {
 		return fmt.Errorf("-%s is missing", flag)
@@ -47,8 +48,8 @@ func build(ctx context.Context, out io.Writer, s *settings) error {
 	if err := errors.Join(need("binaries", s.binaries), need("ldflags", s.linker), need("part-ldflags", s.partLinker)); err != nil {
 		return err
 	}
-	// If the linker flags lack the version, fail now. Otherwise the check of the programs would
-	// fail after an hour of compiling.
+	// If the linker flags lack the version, fail now. Otherwise the check of the programs fails
+	// after an hour of builds.
 	if !strings.Contains(s.linker, binary.Stamp(s.version)) {
 		return fmt.Errorf("the linker's flags do not have %s", binary.Stamp(s.version))
 	}

@@ -15,17 +15,18 @@ import (
 
 const dirMode = fs.FileMode(0o755)
 
-// File is a file to be packed.
+// File is a file to add to an archive.
 type File struct {
-	// Name is its path in the archive, with slashes.
+	// Name is the path of the file in the archive, with slashes.
 	Name string
-	// Mode has the permissions.
+	// Mode has the permission bits of the file.
 	Mode fs.FileMode
-	// Content is the whole content of the file.
+	// Content is the content of the file.
 	Content []byte
 }
 
-// TarGz writes a compressed tar archive. Each directory precedes its files.
+// TarGz writes a compressed tar archive to w. An entry for each directory precedes the files in the
+// directory. when is the modification time of all entries.
 func TarGz(w io.Writer, when time.Time, files []File) error {
 	compressed := gzip.NewWriter(w)
 	archive := tar.NewWriter(compressed)
@@ -62,7 +63,7 @@ func TarGz(w io.Writer, when time.Time, files []File) error {
 	return nil
 }
 
-// Zip writes a zip archive.
+// Zip writes a zip archive to w. when is the modification time of all entries.
 func Zip(w io.Writer, when time.Time, files []File) error {
 	archive := zip.NewWriter(w)
 	files, _, err := sorted(files)
@@ -86,7 +87,7 @@ func Zip(w io.Writer, when time.Time, files []File) error {
 	return nil
 }
 
-// sorted returns the files by name, and all directories that they are in.
+// sorted returns the files sorted by name, and the names of all directories that contain files.
 func sorted(files []File) (byName []File, dirs []string, err error) {
 	byName = slices.SortedFunc(slices.Values(files), func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	for i, f := range byName {

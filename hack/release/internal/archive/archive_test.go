@@ -39,8 +39,8 @@ func commitTime() time.Time {
 	return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 }
 
-// TestSameBytes checks that an archive does not depend on the order of the files, the time zone or
-// the time of packing.
+// TestSameBytes checks that the bytes of an archive do not depend on the order of the files, the
+// time zone or the current time.
 func TestSameBytes(t *testing.T) {
 	t.Parallel()
 	for name, pack := range map[string]packer{"tar": TarGz, "zip": Zip} {

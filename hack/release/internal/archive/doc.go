@@ -1,3 +1,3 @@
-// Package archive writes reproducible archives: the same files and time give the same bytes.
-// Entries are sorted, owned by root, and independent of the machine.
+// Package archive writes reproducible archives: the same files and time produce the same bytes on
+// every machine. Entries are sorted by name and owned by root.
 package archive

@@ -11,30 +11,30 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// Module is a module that is linked into a program.
+// Module is a Go module that is linked into a program.
 type Module struct {
-	// Path is the module's import path. Source and Version name the module that provides its code.
-	// Source differs from Path if a module is replaced.
+	// Path is the module's import path. Source and Version identify the module that provides the
+	// code. Source differs from Path if a replace directive in go.mod names another module.
 	Path, Source, Version string
-	// Sum is the module's checksum, as in go.sum.
+	// Sum is the module's checksum, in the format of go.sum.
 	Sum string
 }
 
-// Program is a program, with its embedded build information.
+// Program is an executable file with the build information that the go command embedded.
 type Program struct {
 	Content []byte
-	// Platform is the platform that the program runs on.
+	// Platform is the operating system and architecture of the program.
 	Platform product.Platform
-	// Go is the toolchain that built it, such as go1.26.0.
+	// Go is the version of the toolchain that built the program, such as go1.26.0.
 	Go string
-	// Package is the path of the main package, and Main its module.
+	// Package is the import path of the main package. Main is the module that contains it.
 	Package string
 	Main    Module
-	// Modules are the other linked modules, by path.
+	// Modules has the other linked modules, sorted by path.
 	Modules []Module
 }
 
-// Read reads a program.
+// Read reads the build information in the content of an executable file.
 func Read(content []byte) (*Program, error) {
 	info, err := buildinfo.Read(bytes.NewReader(content))
 	if err != nil {
@@ -59,16 +59,16 @@ func Read(content []byte) (*Program, error) {
 func module(m *debug.Module) Module {
 	out := Module{Path: m.Path, Source: m.Path, Version: m.Version, Sum: m.Sum}
 	if r := m.Replace; r != nil {
-		// A module that is replaced by a directory has no version; the go command lists it without
-		// one.
+		// If a directory replaces a module, the build information has the version "(devel)". The go
+		// command lists no version for it, so the version is removed.
 		out.Source, out.Version, out.Sum = r.Path, strings.TrimPrefix(r.Version, "(devel)"), r.Sum
 	}
 	return out
 }
 
-// Check returns an error if the program is for another platform or has another version. It looks
-// for the version in the data that the linker wrote, because a program for another platform cannot
-// run here.
+// Check returns an error if the program is for another platform or has another version. It searches
+// the content of the program for the version, because a program for another platform cannot run
+// here.
 func (p *Program) Check(on product.Platform, version string) error {
 	if p.Platform != on {
 		return fmt.Errorf("it is for %s, want %s", p.Platform, on)
@@ -79,5 +79,6 @@ func (p *Program) Check(on product.Platform, version string) error {
 	return nil
 }
 
-// Stamp returns the build metadata for a version, which is appended to the version of Kubernetes.
+// Stamp returns the build metadata for a version of Reprieve. The release appends it to the version
+// of Kubernetes that a program reports.
 func Stamp(version string) string { return "+reprieve." + strings.ReplaceAll(version, "+", ".") }

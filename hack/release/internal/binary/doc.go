@@ -1,3 +1,3 @@
-// Package binary reads the build information that the go command writes into a program: the
-// platform and the modules.
+// Package binary reads the build information that the go command embeds in a program, such as the
+// platform and the linked modules.
 package binary

@@ -10,10 +10,10 @@ import (
 // Unreleased is the title of the section of unreleased changes.
 const Unreleased = "Unreleased"
 
-// Kind is the kind of a change, in the words of Keep a Changelog.
+// Kind is the kind of a change, as defined by Keep a Changelog.
 type Kind string
 
-// The kinds.
+// These are the kinds of changes.
 const (
 	Added      Kind = "Added"
 	Changed    Kind = "Changed"
@@ -23,38 +23,38 @@ const (
 	Security   Kind = "Security"
 )
 
-// kinds returns all kinds, in the order of a section.
+// kinds returns all kinds, in their order within a section.
 func kinds() []Kind { return []Kind{Added, Changed, Deprecated, Removed, Fixed, Security} }
 
-// Entry is one change.
+// Entry is one change in the changelog.
 type Entry struct {
 	Kind Kind
-	// Text is Markdown, of one paragraph.
+	// Text is a paragraph in Markdown.
 	Text string
 }
 
-// Section has the changes of one release.
+// Section has the changes of one release, or the unreleased changes.
 type Section struct {
-	// Title is Unreleased, or a version without v.
+	// Title is the constant Unreleased, or a version without the leading v.
 	Title string
-	// Date is the day of the release; empty for Unreleased.
+	// Date is the day of the release, such as 2026-12-01. It is empty for unreleased changes.
 	Date string
 	// Intro is the text before the entries.
 	Intro   string
 	Entries []Entry
 }
 
-// Log is a changelog.
+// Log is a parsed changelog file.
 type Log struct {
 	// Head is the text before the first section.
 	Head     string
 	Sections []Section
 }
 
-// ErrReleased is returned for a version that the changelog already has.
+// ErrReleased is the error for a release whose version is already in the changelog.
 var ErrReleased = errors.New("the changelog has that version already")
 
-// Parse reads a changelog. It returns an error for a line that String would write differently.
+// Parse parses a changelog file. It returns an error if String would return a different text.
 func Parse(text string) (*Log, error) {
 	log := &Log{}
 	var section *Section
@@ -96,7 +96,7 @@ func Parse(text string) (*Log, error) {
 	return log, nil
 }
 
-// parseTitle reads "[Unreleased]", or "[0.2.0] - 2026-12-01".
+// parseTitle parses the title of a section: "[Unreleased]", or "[0.2.0] - 2026-12-01".
 func parseTitle(title string) (Section, error) {
 	name, date, dated := strings.Cut(title, " - ")
 	inner, ok := strings.CutPrefix(name, "[")
@@ -125,7 +125,8 @@ func (l *Log) String() string {
 	return b.String()
 }
 
-// Body returns the text below the title, with the kinds as headings.
+// Body returns the text of the section below its title. A heading precedes the changes of each
+// kind.
 func (s *Section) Body(heading string) string {
 	var parts []string
 	if s.Intro != "" {
@@ -145,8 +146,8 @@ func (s *Section) Body(heading string) string {
 	return strings.Join(parts, "\n")
 }
 
-// Of returns the changes of a version: its section if the changelog has one, else the unreleased
-// changes and the fragments.
+// Of returns the changes of a version. If the changelog has a section for the version, Of returns
+// this section. Otherwise it returns the unreleased changes and the fragments.
 func (l *Log) Of(version string, fragments []Entry) Section {
 	if s := l.find(version); s != nil {
 		return *s
@@ -159,7 +160,8 @@ func (l *Log) Of(version string, fragments []Entry) Section {
 	return out
 }
 
-// Release moves the unreleased changes, and the fragments, to a section for a version.
+// Release moves the unreleased changes and the fragments to a new section for a version. It returns
+// ErrReleased if the version already has a section.
 func (l *Log) Release(version, date string, fragments []Entry) error {
 	if l.find(version) != nil {
 		return fmt.Errorf("%s: %w", version, ErrReleased)

@@ -51,8 +51,7 @@ func TestWrittenAsRead(t *testing.T) {
 	}
 }
 
-// TestOfThisRepository checks that the changelog and the fragments of this repository can be
-// parsed.
+// TestOfThisRepository checks that the committed changelog and fragments can be parsed.
 func TestOfThisRepository(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../../../CHANGELOG.md")

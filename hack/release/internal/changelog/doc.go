@@ -1,3 +1,4 @@
-// Package changelog keeps CHANGELOG.md. Each change has a fragment, a file of its own, so that two
-// concurrent changes do not conflict. A release gathers the fragments.
+// Package changelog reads and writes CHANGELOG.md and its fragments. A fragment is a file with one
+// unreleased change. Branches add separate files, so their changes do not conflict. A release moves
+// all fragments to the changelog.
 package changelog

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// guide is the file beside the fragments that explains how to write them.
+// guide is the file in the directory of fragments that explains the format.
 const guide = "README.md"
 
-// Fragments reads all fragments of a directory. Its error names the faults of all of them.
+// Fragments parses all fragments in a directory. The error has the faults of all fragments.
 func Fragments(dir fs.FS) ([]Entry, error) {
 	names, err := FragmentNames(dir)
 	if err != nil {
@@ -35,7 +35,7 @@ func Fragments(dir fs.FS) ([]Entry, error) {
 	return out, errors.Join(wrong...)
 }
 
-// FragmentNames returns the names of the files that are fragments.
+// FragmentNames returns the names of the fragments in a directory.
 func FragmentNames(dir fs.FS) ([]string, error) {
 	files, err := fs.ReadDir(dir, ".")
 	if err != nil {
@@ -50,7 +50,8 @@ func FragmentNames(dir fs.FS) ([]string, error) {
 	return out, nil
 }
 
-// parseFragment reads one fragment. Its name contains the kind, and its text is the entry.
+// parseFragment parses one fragment. The file name ends with the kind, such as "name.added.md", and
+// the text becomes the entry.
 func parseFragment(name, text string) (Entry, error) {
 	stem, isMarkdown := strings.CutSuffix(name, ".md")
 	ending := path.Ext(stem)

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// link matches a link of Markdown: its text and its target.
+// link matches a Markdown link. Its groups are the text and the target.
 var link = regexp.MustCompile(`\[([^\]]+)\]\(([^)\s]+)\)`)
 
-// Absolute replaces links to files of the repository by links to their pages on the web, because
-// release notes are read outside of the repository.
+// Absolute replaces each link to a file of the repository by a link to the file's web page. Users
+// read release notes outside of the repository.
 func Absolute(markdown string, page func(path string) string) string {
 	return link.ReplaceAllStringFunc(markdown, func(found string) string {
 		parts := link.FindStringSubmatch(found)
@@ -20,7 +20,8 @@ func Absolute(markdown string, page func(path string) string) string {
 	})
 }
 
-// Plain returns the text of Markdown as one line, for places that do not render Markdown.
+// Plain returns Markdown as one line without links, code marks and bold marks. It is for places
+// that do not render Markdown.
 func Plain(markdown string) string {
 	text := link.ReplaceAllString(markdown, "$1")
 	text = strings.NewReplacer("`", "", "**", "").Replace(text)

@@ -30,7 +30,8 @@ const (
 // FileName returns the file name of the packed chart.
 func FileName(r *product.Release) string { return name + "-" + r.Number() + ".tgz" }
 
-// Files returns the files of the released chart.
+// Files returns the files of the released chart. dir is the directory of the chart in the
+// repository.
 func Files(r *product.Release, dir fs.FS, changes []changelog.Entry, platforms []string) ([]archive.File, error) {
 	var out []archive.File
 	left, err := readIgnored(dir)
@@ -78,8 +79,9 @@ func Files(r *product.Release, dir fs.FS, changes []changelog.Entry, platforms [
 	return out, nil
 }
 
-// replaced returns, for each file of the chart, the texts to replace and their replacements for a
-// release. Each text occurs once in its file.
+// replaced maps a file of the chart to its replacements. The key of a replacement is a text in the
+// repository, and the value is the text in the release. Each key must occur exactly once in the
+// file.
 func replaced(r *product.Release) map[string]map[string]string {
 	repository := r.Registry + "/" + product.Scheduler
 	return map[string]map[string]string{
@@ -87,7 +89,7 @@ func replaced(r *product.Release) map[string]map[string]string {
 			"\n  repository: " + product.Scheduler + "\n": "\n  repository: " + repository + "\n",
 			"\n  tag: dev\n": "\n  tag: " + r.Version + "\n",
 		},
-		// The table on the page has the default values.
+		// The page has a table with the default values.
 		page: {
 			"\n| `image.repository` | `\"" + product.Scheduler + "\"` |": "\n| `image.repository` | `\"" + repository + "\"` |",
 			"\n| `image.tag` | `\"dev\"` |":                              "\n| `image.tag` | `\"" + r.Version + "\"` |",
@@ -105,7 +107,7 @@ func replace(raw []byte, words map[string]string) ([]byte, error) {
 	return raw, nil
 }
 
-// These are the fields that Artifact Hub reads.
+// These types have the fields of annotations that Artifact Hub reads.
 type (
 	crd struct {
 		Kind        string `json:"kind"`
@@ -129,7 +131,8 @@ type (
 	}
 )
 
-// released returns the chart's definition with the version and the annotations of Artifact Hub.
+// released returns the content of Chart.yaml for a release, with the version and the annotations of
+// Artifact Hub.
 func released(raw []byte, r *product.Release, crds []crd, changes []changelog.Entry, platforms []string) ([]byte, error) {
 	var chart map[string]any
 	if err := yaml.UnmarshalStrict(raw, &chart); err != nil {
@@ -166,8 +169,8 @@ func released(raw []byte, r *product.Release, crds []crd, changes []changelog.En
 	return yaml.Marshal(chart)
 }
 
-// listed returns the changes in the form of Artifact Hub. Its kinds are the kinds of Keep a
-// Changelog in lower case.
+// listed converts changes to the format of Artifact Hub. It writes the kinds of changes in lower
+// case.
 func listed(entries []changelog.Entry) []change {
 	out := []change{}
 	for _, e := range entries {
@@ -176,11 +179,11 @@ func listed(entries []changelog.Entry) []change {
 	return out
 }
 
-// words matches the borders between the words of a kind. With it, ResourceQuota is written as
-// "resource quota".
+// words matches the boundary between two words of a kind's name. It is used to write ResourceQuota
+// as "resource quota".
 var words = regexp.MustCompile(`([a-z])([A-Z])`)
 
-// crds returns the CustomResourceDefinitions that the chart installs.
+// crds returns the annotation about each CustomResourceDefinition in the chart.
 func crds(dir fs.FS) ([]crd, error) {
 	files, err := fs.Glob(dir, crdDir+"/*.yaml")
 	if err != nil || len(files) == 0 {

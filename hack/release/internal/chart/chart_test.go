@@ -23,7 +23,7 @@ func changes() []changelog.Entry {
 	return []changelog.Entry{{Kind: changelog.Added, Text: "A `thing`\n([docs/it.md](docs/it.md))."}, {Kind: changelog.Security, Text: "A hole."}}
 }
 
-// contentOf returns the content of a file of this repository's chart.
+// contentOf returns the content of a file in the released chart. It reads this repository's chart.
 func contentOf(t *testing.T, r *product.Release, changes []changelog.Entry, name string) string {
 	t.Helper()
 	files, err := Files(r, os.DirFS("../../../../charts/reprieve"), changes, []string{"linux/amd64", "linux/arm64"})
@@ -144,7 +144,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAllFiles checks that all files of the chart are packed, below one directory.
+// TestAllFiles checks that the release has all files of the chart, and that all are below one
+// directory.
 func TestAllFiles(t *testing.T) {
 	t.Parallel()
 	dir := os.DirFS("../../../../charts/reprieve")

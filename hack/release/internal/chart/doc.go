@@ -1,3 +1,3 @@
-// Package chart packs the Helm chart for a release: with its version, the released image, and the
+// Package chart prepares the Helm chart for a release. It sets the version and the image, and adds
 // annotations for Artifact Hub.
 package chart

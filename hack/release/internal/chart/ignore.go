@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// ignored lists the names that Helm leaves out when it packs. Names of directories end with a
-// slash.
+// ignored lists the files and directories that Helm does not pack. The names of directories end
+// with a slash.
 type ignored []string
 
-// readIgnored reads the chart's list of ignored names. It understands only names without
-// directories before them.
+// readIgnored reads the chart's .helmignore file. It supports only plain names: a pattern with a
+// directory is an error.
 func readIgnored(dir fs.FS) (ignored, error) {
 	raw, err := fs.ReadFile(dir, ignore)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,7 +36,7 @@ func readIgnored(dir fs.FS) (ignored, error) {
 	return out, nil
 }
 
-// has reports whether Helm leaves a file or directory out.
+// has reports whether Helm ignores a file or directory.
 func (i ignored) has(entry fs.DirEntry) bool {
 	for _, pattern := range i {
 		name, onlyDirs := strings.CutSuffix(pattern, "/")

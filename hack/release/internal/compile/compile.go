@@ -14,35 +14,37 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// killDelay is the time that the go command may take to end when it is interrupted.
+// killDelay is the time between the interrupt of the go command and its kill.
 const killDelay = 15 * time.Second
 
-// Options select the programs to build, and the flags.
+// Options has the programs to build, and the flags of the builds.
 type Options struct {
-	// Root is the repository.
+	// Root is the directory of the repository.
 	Root string
-	// Out is the directory for the programs. Path returns the path of each program in it.
+	// Out is the directory for the programs. The function Path returns the path of each program in
+	// Out.
 	Out      string
 	Products []product.Product
-	// Flags are the linker flags for the commands of this repository, and PartFlags for the others.
+	// Flags has the linker flags for the programs of this repository. PartFlags has the linker
+	// flags for the other programs.
 	Flags, PartFlags string
-	// Progress receives lines about the progress.
+	// Progress receives a line of text for each step of the builds.
 	Progress io.Writer
 }
 
-// Path returns the path of the program for a platform, below the directory of all programs.
+// Path returns the path of a program for a platform. dir is the directory of all programs.
 func Path(dir string, b product.Binary, on product.Platform) string {
 	return filepath.Join(dir, on.Dir(), on.Binary(b.Name))
 }
 
-// Step is the build of one program.
+// Step is the build of one program for one platform.
 type Step struct {
 	Binary   product.Binary
 	Platform product.Platform
 }
 
-// Steps returns the builds, each once and sorted by platform. With this order, each build can use
-// the packages that the build before it compiled.
+// Steps returns the builds for the products, without duplicates and sorted by platform. With this
+// order, a build can use the packages that the previous build compiled for its platform.
 func Steps(products []product.Product) []Step {
 	var platforms []product.Platform
 	for _, p := range products {
@@ -68,16 +70,16 @@ func Steps(products []product.Product) []Step {
 	return out
 }
 
-// Run builds all programs. The go command caches compiled packages, so an interrupted run continues
-// where it stopped.
+// Run builds all programs. An interrupted run continues where it stopped, because the go command
+// caches compiled packages.
 func Run(ctx context.Context, o Options) error {
 	tools, err := os.MkdirTemp("", "release")
 	if err != nil {
 		return fmt.Errorf("make a directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(tools) }()
-	// The program that shows progress runs on this machine, so it is built for this machine's
-	// platform.
+	// The program that shows the progress must run on this machine, so it is built for this
+	// machine's platform.
 	meter := filepath.Join(tools, "build")
 	if err := run(ctx, o, nil, "go", "build", "-trimpath", "-buildvcs=false", "-o", meter, "./hack/build"); err != nil {
 		return fmt.Errorf("build the program that shows progress: %w", err)
@@ -104,8 +106,8 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// environment returns the variables that make the go command build other programs from the same
-// sources.
+// environment returns the environment variables that affect the bytes of a program. Each has a
+// fixed value, so a build is reproducible.
 func environment(on product.Platform) []string {
 	return []string{
 		"GOOS=" + on.OS, "GOARCH=" + on.Arch, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off", "GOFLAGS=-trimpath", "GOWORK=off",

@@ -1,3 +1,3 @@
-// Package compile builds the programs of a release for all their platforms. It shows the progress,
-// because some programs compile for minutes.
+// Package compile builds the programs of a release for all their platforms. Some builds take
+// minutes, so it shows their progress.
 package compile

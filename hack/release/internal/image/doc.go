@@ -1,5 +1,8 @@
-// Package image makes container images, and an index of the images for several platforms, as a
-// layout of the Open Container Initiative. It works without Docker, and the same files give the
-// same bytes. An image has one static program and licences, but no shell, users or certificate
-// authorities. The programs call only one server, whose certificate authority is configured.
+// Package image makes container images for several platforms, and an index of these images. It
+// writes them in the layout of the Open Container Initiative, without Docker. The same files
+// produce the same bytes.
+//
+// An image contains one static program and the licences. It contains no shell, no user database and
+// no certificate authorities: the programs call only one server, and their configuration has its
+// certificate authority.
 package image

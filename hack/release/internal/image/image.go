@@ -18,10 +18,11 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// user is a number, because a kubelet cannot tell whether a user name is root's.
+// user is the user and group of the program. They are numbers, because a kubelet cannot determine
+// from a user name whether the user is root.
 const user = "65532:65532"
 
-// These are the keys of labels and annotations.
+// These are the keys of the image's labels and annotations.
 const (
 	keyTitle    = "org.opencontainers.image.title"
 	keyAbout    = "org.opencontainers.image.description"
@@ -33,20 +34,20 @@ const (
 	keyDocs     = "org.opencontainers.image.documentation"
 	keyLicenses = "org.opencontainers.image.licenses"
 	keyVendor   = "org.opencontainers.image.vendor"
-	// keyName is the annotation with an index's name in a layout.
+	// keyName is the key of the annotation with the name of an index in the layout.
 	keyName = "org.opencontainers.image.ref.name"
 )
 
-// Content is the content of the image for one platform.
+// Content has the files of the image for one platform.
 type Content struct {
 	Platform product.Platform
-	// Program is the command, which is the entrypoint.
+	// Program is the executable file that the image runs.
 	Program []byte
-	// License is Reprieve's licence, and ThirdParty has the licences of the linked modules.
+	// License is the text of Reprieve's licence. ThirdParty has the licences of the linked modules.
 	License, ThirdParty []byte
 }
 
-// Build makes the index of the images for several platforms.
+// Build makes an image for each platform, and returns the index of the images.
 func Build(r *product.Release, p *product.Product, contents []Content) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, c := range contents {
@@ -66,7 +67,6 @@ func Build(r *product.Release, p *product.Product, contents []Content) (v1.Image
 	return annotated, nil
 }
 
-// single returns the image for one platform.
 func single(r *product.Release, p *product.Product, c Content) (v1.Image, error) {
 	config := &v1.ConfigFile{
 		Created:      v1.Time{Time: r.Date.UTC()},
@@ -87,7 +87,8 @@ func single(r *product.Release, p *product.Product, c Content) (v1.Image, error)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	// The licences change less often than the program, so they are in a layer below it.
+	// The licences have their own layer below the program, because they change less often than the
+	// program.
 	for _, l := range []struct {
 		what  string
 		files []archive.File
@@ -123,7 +124,7 @@ func layerOf(when time.Time, files []archive.File) (v1.Layer, error) {
 	}, tarball.WithMediaType(types.OCILayer))
 }
 
-// labels returns the labels of an image, which are also the annotations of the index.
+// labels returns the labels of an image. They are also the annotations of the index.
 func labels(r *product.Release, p *product.Product) map[string]string {
 	return map[string]string{
 		keyTitle:    p.Name,
@@ -139,7 +140,8 @@ func labels(r *product.Release, p *product.Product) map[string]string {
 	}
 }
 
-// Write writes an index into the layout of a new directory, and returns its digest.
+// Write creates an OCI layout in dir with the index and its images. It returns the digest of the
+// index.
 func Write(dir string, r *product.Release, p *product.Product, index v1.ImageIndex) (string, error) {
 	to, err := layout.Write(dir, empty.Index)
 	if err != nil {

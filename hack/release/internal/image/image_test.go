@@ -53,7 +53,7 @@ func built(t *testing.T, contents []Content) v1.ImageIndex {
 	return index
 }
 
-// files returns the files of a directory, with their content.
+// files returns the content of the files below a directory, by path.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
@@ -93,7 +93,8 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestPulled pushes the layout to a registry, and pulls it as nodes of each architecture do.
+// TestPulled pushes the layout to a registry, and pulls the image for each architecture from the
+// registry.
 func TestPulled(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "image")
@@ -178,7 +179,7 @@ func checkImage(t *testing.T, image v1.Image, c Content) {
 	}
 }
 
-// unpacked returns the files of an image, in the order of its layers.
+// unpacked returns the names of the files in an image, in the order of the layers.
 func unpacked(t *testing.T, image v1.Image) []string {
 	t.Helper()
 	layers, err := image.Layers()

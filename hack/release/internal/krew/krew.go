@@ -8,7 +8,7 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// File is the required name of the manifest: the name of the plugin.
+// File is the file name of the manifest. Krew requires that it is the name of the plugin.
 const File = "reprieve.yaml"
 
 const summary = "Ask a gang scheduler for victims and causes of waits"
@@ -26,9 +26,9 @@ const caveats = `The answers depend on your permissions. To plan, use the Cluste
 reprieve-planner, which Reprieve installs.
 `
 
-// Archive is an archive that contains the plugin.
+// Archive is a released archive with the plugin for one platform.
 type Archive struct {
-	// Name is the name of the file, and SHA256 its checksum in hexadecimal.
+	// Name is the file name of the archive. SHA256 is the checksum of the archive in hexadecimal.
 	Name, SHA256 string
 	Platform     product.Platform
 	// License is the name of the licence file in the archive.
@@ -72,7 +72,7 @@ type file struct {
 	To   string `json:"to"`
 }
 
-// Manifest returns the manifest of a release.
+// Manifest returns the manifest of a release in YAML.
 func Manifest(r *product.Release, archives []Archive) ([]byte, error) {
 	m := manifest{
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2",

@@ -47,7 +47,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestWords checks the rules of krew's index for text that terminals show.
+// TestWords checks that the summary and the description comply with the rules of krew's index.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	if len(summary) > 55 || strings.HasSuffix(summary, ".") || strings.Contains(strings.ToLower(summary), "kubectl") {

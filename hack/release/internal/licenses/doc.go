@@ -1,3 +1,3 @@
-// Package licenses gathers the licences of the modules that are linked into programs. Most licences
-// require that their text accompanies every copy.
+// Package licenses collects the licences of the Go modules that are linked into programs. Most
+// licences require that every copy of the module includes their text.
 package licenses

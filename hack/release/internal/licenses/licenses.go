@@ -19,15 +19,16 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/binary"
 )
 
-// recognized is the part of a text, in percent, that must match a licence.
+// recognized is the part of a text that must match known licences, in percent.
 const recognized = 75
 
-// legal matches the names of files with a licence or its notices. The first group matches licences.
+// legal matches the names of files with legal texts. The first group matches only if the file is a
+// licence.
 var legal = regexp.MustCompile(`(?i)^(?:(licen[cs]es?|copying)|notices?|patents)(?:[._-].*)?$`)
 
-// Book has the licences of modules.
+// Book has the licences of a set of modules.
 type Book struct {
-	// texts maps each text of a licence to the modules that have it.
+	// texts maps the text of a licence to the modules with this text.
 	texts map[string][]string
 	// names are the licences' SPDX names, by module.
 	names map[string][]string
@@ -38,16 +39,18 @@ func NewBook() *Book {
 	return &Book{texts: make(map[string][]string), names: make(map[string][]string)}
 }
 
-// Key returns the name of a module in a Book.
+// Key returns the name of a module as it is used in a Book.
 func Key(m binary.Module) string { return m.Source + "@" + m.Version }
 
 // Names are the SPDX names of the licences, by module.
 func (b *Book) Names() map[string][]string { return b.names }
 
-// AddProgram adds the modules of a program that was built in the directory of a module.
+// AddProgram adds the licences of all modules that are linked into a program. dir is a directory of
+// the module that the program was built in.
 func (b *Book) AddProgram(ctx context.Context, dir string, p *binary.Program) error {
 	modules := p.Modules
-	// The program's own module is not among its dependencies.
+	// p.Modules does not contain the main module. A main module from the module cache has a
+	// checksum.
 	if p.Main.Sum != "" {
 		modules = append(slices.Clone(modules), p.Main)
 	}
@@ -72,7 +75,8 @@ func (b *Book) AddProgram(ctx context.Context, dir string, p *binary.Program) er
 	return nil
 }
 
-// AddToolchain adds Go's own licence, as its library and its runtime are in each program.
+// AddToolchain adds the licence of Go, because each program contains Go's runtime and standard
+// library.
 func (b *Book) AddToolchain(ctx context.Context, dir string) error {
 	if _, known := b.names["Go"]; known {
 		return nil
@@ -84,7 +88,7 @@ func (b *Book) AddToolchain(ctx context.Context, dir string) error {
 	return b.Add("Go", strings.TrimSpace(string(out)))
 }
 
-// Add reads the licence of a module from its directory.
+// Add adds the licences in the directory of a module.
 func (b *Book) Add(name, dir string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -119,7 +123,7 @@ func (b *Book) Add(name, dir string) error {
 	return nil
 }
 
-// identify returns the names of the licences in a text.
+// identify returns the SPDX names of the licences in a text.
 func identify(text []byte) []string {
 	coverage := licensecheck.Scan(text)
 	if coverage.Percent < recognized {
@@ -134,7 +138,7 @@ func identify(text []byte) []string {
 	return out
 }
 
-// Text returns all licences, each with the modules that it applies to.
+// Text returns all licences. A list of modules precedes the text of each licence.
 func (b *Book) Text() []byte {
 	type part struct{ modules, text string }
 	var parts []part
@@ -154,13 +158,14 @@ func (b *Book) Text() []byte {
 	return out.Bytes()
 }
 
-// listed is a module in the output of go list.
+// listed is a module in the JSON output of go list.
 type listed struct {
 	Path, Version, Dir string
 	Replace            *listed
 }
 
-// locate finds the directories of modules.
+// locate returns the directories of modules, by their keys. dir is a directory of the module that
+// requires them.
 func locate(ctx context.Context, dir string, modules []binary.Module) (map[string]string, error) {
 	args := []string{"list", "-m", "-json"}
 	want := make(map[string]bool)
@@ -196,7 +201,7 @@ func locate(ctx context.Context, dir string, modules []binary.Module) (map[strin
 	return found, nil
 }
 
-// run runs the go command.
+// run runs the go command in a directory and returns its output.
 func run(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

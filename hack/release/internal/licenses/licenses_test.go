@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// moduleWith writes a directory with files.
+// moduleWith creates a directory with the files and returns its path.
 func moduleWith(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -59,8 +59,8 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// TestWithout checks that a module without a licence is an error. Without a licence, a release must
-// not contain the module.
+// TestWithout checks that a module without a licence is an error. A release must not contain such a
+// module.
 func TestWithout(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]map[string]string{
@@ -99,7 +99,8 @@ func TestAddProgram(t *testing.T) {
 	if got := book.Names()["Go"]; !cmp.Equal(got, []string{"BSD-3-Clause"}) {
 		t.Errorf("Go's licence is %v", got)
 	}
-	// The program was built before its modules changed.
+	// The program has another version of the module than go.mod, as if go.mod had changed after the
+	// build.
 	program.Modules[0].Version = "v1.2.4"
 	if err := NewBook().AddProgram(t.Context(), dir, program); err == nil || !strings.Contains(err.Error(), "./lib@v1.2.4 is not among the modules") {
 		t.Errorf("got %v", err)

@@ -15,7 +15,7 @@ const (
 	fragmentDir = "changelog"
 )
 
-// read reads the changelog and the fragments.
+// read returns the changelog and the fragments of the repository in root.
 func read(root string) (*changelog.Log, []changelog.Entry, error) {
 	raw, err := os.ReadFile(filepath.Join(root, logFile))
 	if err != nil {
@@ -29,7 +29,7 @@ func read(root string) (*changelog.Log, []changelog.Entry, error) {
 	return log, fragments, err
 }
 
-// Changes returns the changes of a release.
+// Changes returns the changes of a release, from the changelog or from the fragments.
 func Changes(root string, r *product.Release) (changelog.Section, error) {
 	log, fragments, err := read(root)
 	if err != nil {
@@ -38,8 +38,8 @@ func Changes(root string, r *product.Release) (changelog.Section, error) {
 	return log.Of(r.Number(), fragments), nil
 }
 
-// Gather moves the unreleased changes to a section for a version, removes the fragments, and
-// returns their names.
+// Gather moves the unreleased changes and the fragments to a new section of the changelog. It
+// removes the files of the fragments and returns their names.
 func Gather(root string, r *product.Release, day string) ([]string, error) {
 	log, fragments, err := read(root)
 	if err != nil {
@@ -64,7 +64,7 @@ func Gather(root string, r *product.Release, day string) ([]string, error) {
 	return names, nil
 }
 
-// notes returns the text of the release's page.
+// notes returns the release notes: the changes, and the names of the images.
 func notes(r *product.Release, changes *changelog.Section, images []string) string {
 	var b strings.Builder
 	b.WriteString(changelog.Absolute(changes.Body("##"), r.Page))

@@ -1,3 +1,3 @@
-// Package pack makes the files of a release from programs that have been built. It compiles nothing
-// and makes no network calls. The same programs and commit give the same bytes.
+// Package pack makes the files of a release from built programs. It compiles nothing and makes no
+// network calls. The same programs and commit produce the same bytes.
 package pack

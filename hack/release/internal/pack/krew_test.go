@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// testKrew installs the plugin from the manifest as krew does. It downloads an archive, checks the
-// checksum, extracts files and runs one of them.
+// testKrew installs the plugin with the steps of krew: it downloads an archive, checks the
+// checksum, extracts the files and runs the plugin.
 func testKrew(t *testing.T, files map[string][]byte) {
 	var manifest struct {
 		Spec struct {

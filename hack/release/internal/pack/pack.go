@@ -26,51 +26,53 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/sbom"
 )
 
-// These are the names of the files that exist once in a release.
+// These are the names of the files and directories that a release has once.
 const (
 	Checksums = "checksums.txt"
 	Notes     = "release-notes.md"
 	Images    = "images.txt"
-	// ImageDir has a directory for each image, which is an OCI layout.
+	// ImageDir is a directory with a subdirectory for each image. The subdirectory is an OCI
+	// layout.
 	ImageDir = "images"
 )
 
-// The licences, in archives.
+// These are the names of the licence files in archives.
 const (
 	license    = "LICENSE"
 	thirdParty = "THIRD_PARTY_LICENSES"
 )
 
-// ErrForeign is returned if the directory has files that do not belong to a release.
+// ErrForeign is the error if the directory for the release has files of something else. Run does
+// not overwrite these files.
 var ErrForeign = errors.New("it has files, and is no release: not overwritten")
 
-// Options select the files to pack.
+// Options has the input of Run and the directory for its output.
 type Options struct {
 	Release *product.Release
-	// Products are the released products, and Binaries has their programs.
+	// Products are the products to pack. Binaries is the directory with their programs.
 	Products []product.Product
 	Binaries string
-	// Root is the repository.
+	// Root is the directory of the repository.
 	Root string
-	// Out is the directory for the release. An earlier release in it is removed.
+	// Out is the directory for the release. Run removes an earlier release in this directory.
 	Out string
-	// Progress is called with a line about each file.
+	// Progress receives a line of text for each packed file.
 	Progress func(line string)
 }
 
-// packer is one run.
+// packer has the state of one call of Run.
 type packer struct {
 	Options
 	license []byte
-	// sums has the checksums of the files, by name.
+	// sums maps the names of the packed files to their SHA-256 checksums.
 	sums map[string]string
-	// plugins are the archives that krew installs.
+	// plugins has the archives that krew can install.
 	plugins []krew.Archive
-	// images has the images that nodes pull, by digest.
+	// images has the names of the images, each with its digest.
 	images []string
 }
 
-// Run writes a release.
+// Run packs all files of a release.
 func Run(ctx context.Context, o Options) error {
 	if err := o.Release.Check(); err != nil {
 		return err
@@ -80,7 +82,8 @@ func Run(ctx context.Context, o Options) error {
 	if p.license, err = os.ReadFile(filepath.Join(o.Root, license)); err != nil {
 		return fmt.Errorf("read the licence: %w", err)
 	}
-	// Read these files before the long part, so that a fault in them is reported early.
+	// Read the changelog first. If it has an error, the run fails before it packs the archives,
+	// which takes long.
 	changes, err := Changes(o.Root, o.Release)
 	if err != nil {
 		return err
@@ -99,7 +102,8 @@ func Run(ctx context.Context, o Options) error {
 	return p.checksums()
 }
 
-// makeRoom clears the directory for a release.
+// makeRoom creates or empties the directory for a release. It returns ErrForeign if the directory
+// has other files.
 func makeRoom(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -115,12 +119,12 @@ func makeRoom(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make a directory: %w", err)
 	}
-	// A directory with this file counts as a release. So a run that is cut off leaves a directory
-	// that the next run overwrites.
+	// A directory with this file is a release, so that the next run may overwrite it. Write the
+	// file first, in case this run is interrupted.
 	return os.WriteFile(filepath.Join(dir, Checksums), nil, 0o644)
 }
 
-// product packs all archives of a product, and its image.
+// product packs the archives and the image of one product.
 func (p *packer) product(ctx context.Context, it *product.Product) error {
 	var contents []image.Content
 	for _, on := range it.Platforms {
@@ -152,7 +156,8 @@ func (p *packer) product(ctx context.Context, it *product.Product) error {
 	return p.image(it, contents)
 }
 
-// programs reads the programs for a platform, and checks that they are the expected ones.
+// programs returns the programs of a product for a platform. It returns an error if a program has
+// another platform or version.
 func (p *packer) programs(it *product.Product, on product.Platform) ([]*binary.Program, error) {
 	var out []*binary.Program
 	for _, b := range it.Binaries {
@@ -177,7 +182,7 @@ func (p *packer) programs(it *product.Product, on product.Platform) ([]*binary.P
 	return out, nil
 }
 
-// archive packs the download for a platform.
+// archive packs the archive of a product for a platform.
 func (p *packer) archive(it *product.Product, on product.Platform, programs []*binary.Program, book *licenses.Book) error {
 	files := []archive.File{
 		{Name: license, Mode: 0o644, Content: p.license},
@@ -231,7 +236,7 @@ func (p *packer) image(it *product.Product, contents []image.Content) error {
 	return nil
 }
 
-// rest writes the files that a release has only one of.
+// rest writes the files that a release has once, such as the release notes.
 func (p *packer) rest(changes changelog.Section) error {
 	if len(p.plugins) > 0 {
 		manifest, err := krew.Manifest(p.Release, p.plugins)
@@ -261,7 +266,7 @@ func (p *packer) rest(changes changelog.Section) error {
 	return p.write(Notes, []byte(notes(p.Release, &changes, p.images)))
 }
 
-// Chart packs the Helm chart.
+// Chart returns the packed Helm chart of a release.
 func Chart(root string, r *product.Release, changes []changelog.Entry, platforms []string) ([]byte, error) {
 	files, err := chart.Files(r, os.DirFS(filepath.Join(root, "charts", "reprieve")), changes, platforms)
 	if err != nil {
@@ -274,7 +279,7 @@ func Chart(root string, r *product.Release, changes []changelog.Entry, platforms
 	return packed.Bytes(), nil
 }
 
-// write writes a file of the release.
+// write writes a file of the release and records its checksum.
 func (p *packer) write(name string, content []byte) error {
 	if err := os.WriteFile(filepath.Join(p.Out, name), content, 0o644); err != nil {
 		return fmt.Errorf("write a file of the release: %w", err)
@@ -285,7 +290,7 @@ func (p *packer) write(name string, content []byte) error {
 	return nil
 }
 
-// checksums writes the sums in the format of sha256sum.
+// checksums writes the file of checksums in the format of the sha256sum command.
 func (p *packer) checksums() error {
 	names := make([]string, 0, len(p.sums))
 	for name := range p.sums {

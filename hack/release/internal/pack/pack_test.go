@@ -34,7 +34,7 @@ func release() *product.Release {
 	}
 }
 
-// some returns products as in a release, but for fewer platforms and with small programs.
+// some returns the products of a release with fewer platforms and with small programs.
 func some() []product.Product {
 	amd, arm, windows := product.Platform{OS: "linux", Arch: "amd64"}, product.Platform{OS: "linux", Arch: "arm64"}, product.Platform{OS: "windows", Arch: "amd64"}
 	platforms := map[string][]product.Platform{product.Scheduler: {amd, arm}, product.Plugin: {amd, windows}, product.Playground: {amd}}
@@ -48,7 +48,7 @@ func some() []product.Product {
 	return out
 }
 
-// options returns the options for a small repository, whose programs have been built.
+// options returns Options for a small repository with built programs.
 func options(t *testing.T) Options {
 	t.Helper()
 	root, binaries := binarytest.Module(t), t.TempDir()
@@ -74,7 +74,7 @@ func options(t *testing.T) Options {
 	}
 }
 
-// in returns the path of a file below a directory.
+// in returns the path of a file below dir. The name has slashes on all systems.
 func in(dir, name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
 
 func put(t *testing.T, path string, content []byte) {
@@ -96,7 +96,7 @@ func get(t *testing.T, path string) []byte {
 	return raw
 }
 
-// tree returns the content of all files below a directory.
+// tree returns the content of all files below a directory, by path.
 func tree(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	out := make(map[string][]byte)
@@ -113,7 +113,8 @@ func tree(t *testing.T, dir string) map[string][]byte {
 	return out
 }
 
-// TestRun packs a release, checks all its files, and packs it again.
+// TestRun packs a release twice and checks all its files. The second run must produce the same
+// bytes as the first.
 func TestRun(t *testing.T) {
 	o := options(t)
 	if err := Run(t.Context(), o); err != nil {
@@ -126,7 +127,7 @@ func TestRun(t *testing.T) {
 	t.Run("the notes", func(t *testing.T) { testNotes(t, files) })
 	t.Run("the krew manifest", func(t *testing.T) { testKrew(t, files) })
 
-	// Pack it again in another place, over an older release.
+	// The second run uses a copy of the repository, and a directory with an older release.
 	o.Root = moved(t, o.Root)
 	put(t, filepath.Join(o.Out, "of-an-older-release"), nil)
 	if err := Run(t.Context(), o); err != nil {
@@ -144,7 +145,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// moved copies a directory.
+// moved copies a directory and returns the path of the copy.
 func moved(t *testing.T, dir string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "elsewhere")
@@ -185,7 +186,7 @@ func testFiles(t *testing.T, files map[string][]byte) {
 	}
 }
 
-// testSums checks that the checksums cover all files that users can download.
+// testSums checks that each file for users to download has the correct checksum.
 func testSums(t *testing.T, files map[string][]byte) {
 	got := make(map[string]string)
 	for line := range strings.Lines(string(files[Checksums])) {
@@ -221,7 +222,7 @@ func testArchives(t *testing.T, files map[string][]byte) {
 	}
 }
 
-// listed returns the files of an archive, with their permissions.
+// listed returns the names and permissions of the files in an archive.
 func listed(t *testing.T, name string, content []byte) []string {
 	t.Helper()
 	files := unpacked(t, name, content)
@@ -232,13 +233,13 @@ func listed(t *testing.T, name string, content []byte) []string {
 	return out
 }
 
-// packedFile is a file of an archive.
+// packedFile is a file in an archive.
 type packedFile struct {
 	mode    fs.FileMode
 	content []byte
 }
 
-// unpacked returns the files of an archive by name.
+// unpacked returns the files in an archive by name.
 func unpacked(t *testing.T, name string, content []byte) map[string]packedFile {
 	t.Helper()
 	out := make(map[string]packedFile)

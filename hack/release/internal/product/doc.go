@@ -1,3 +1,3 @@
-// Package product defines the contents of a release: the commands, their platforms, and the names
-// of the files. All other packages take these from here.
+// Package product defines the contents of a release: the programs, their platforms, and the names
+// of the files. The other packages of the release import these definitions.
 package product

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// Repository is the address of the repository, whose page lists the releases.
+// Repository is the web address of the repository. Releases are published there.
 const Repository = "https://github.com/reprieve-dev/reprieve"
 
 // These are the names of the released commands.
@@ -19,26 +19,28 @@ const (
 	Playground = "playground"
 )
 
-// ToolsModule is the directory of the module that has the parts of a control plane.
+// ToolsModule is the directory of the module with the dependencies on the control plane's programs,
+// such as etcd.
 const ToolsModule = "hack/tools"
 
-// windows is the system whose programs and archives have names of their own.
+// windows is the name of the operating system Windows. Its programs and archives have other file
+// extensions.
 const windows = "windows"
 
-// Release is one release.
+// Release identifies a release.
 type Release struct {
 	// Version is a semantic version with a leading v.
 	Version string
 	// Commit is the commit that the release is built from.
 	Commit string
-	// Date is the time of the commit. All files of a release have this time, so a commit gives the
-	// same bytes whenever it is built.
+	// Date is the time of the commit. It is the modification time of all files in the release, so
+	// that two builds of the commit produce the same bytes.
 	Date time.Time
-	// Registry is the registry of the images, such as ghcr.io/reprieve-dev.
+	// Registry is the container registry for the images, such as ghcr.io/reprieve-dev.
 	Registry string
 }
 
-// Check returns an error if no release can have the version.
+// Check returns an error if a field is missing, or if the version is not valid for a release.
 func (r *Release) Check() error {
 	switch {
 	case !semver.IsValid(r.Version) || semver.Canonical(r.Version) != r.Version:
@@ -57,24 +59,25 @@ func (r *Release) Check() error {
 // Prerelease reports whether the release is a prerelease.
 func (r *Release) Prerelease() bool { return semver.Prerelease(r.Version) != "" }
 
-// Number returns the version without the v, as charts and changelogs write it.
+// Number returns the version without the leading v, as charts and changelogs write it.
 func (r *Release) Number() string { return strings.TrimPrefix(r.Version, "v") }
 
-// Image returns the name of an image, with its tag.
+// Image returns the full name of an image: its registry, name and tag.
 func (r *Release) Image(name string) string { return r.Registry + "/" + name + ":" + r.Version }
 
-// Download returns the address of a file of the release.
+// Download returns the address to download a file of the release.
 func (r *Release) Download(file string) string {
 	return Repository + "/releases/download/" + r.Version + "/" + file
 }
 
-// Page returns the address of a file of the repository at the version of the release.
+// Page returns the address of the web page for a file of the repository. The page shows the file at
+// the version of the release.
 func (r *Release) Page(path string) string { return Repository + "/blob/" + r.Version + "/" + path }
 
-// Platform is the operating system and architecture of a binary.
+// Platform is an operating system and an architecture, in Go's names.
 type Platform struct{ OS, Arch string }
 
-// ParsePlatform reads a platform such as linux/amd64.
+// ParsePlatform parses a platform such as linux/amd64.
 func ParsePlatform(s string) (Platform, error) {
 	system, arch, ok := strings.Cut(s, "/")
 	if !ok || system == "" || arch == "" || strings.Contains(arch, "/") {
@@ -83,13 +86,13 @@ func ParsePlatform(s string) (Platform, error) {
 	return Platform{OS: system, Arch: arch}, nil
 }
 
-// String returns the platform in the notation of container images.
+// String returns the platform in the notation of container images, such as linux/amd64.
 func (p Platform) String() string { return p.OS + "/" + p.Arch }
 
-// Dir returns the platform in the notation of file names.
+// Dir returns the platform in the notation of file names, such as linux_amd64.
 func (p Platform) Dir() string { return p.OS + "_" + p.Arch }
 
-// Binary returns the file name of a command on the platform.
+// Binary returns the file name of a program on the platform.
 func (p Platform) Binary(name string) string {
 	if p.OS == windows {
 		return name + ".exe"
@@ -97,40 +100,42 @@ func (p Platform) Binary(name string) string {
 	return name
 }
 
-// Binary is one program.
+// Binary is a program of a release.
 type Binary struct {
-	// Name is the name of the command.
+	// Name is the name of the program without an extension.
 	Name string
-	// Module is the directory of its module, and Package its import path or directory there.
+	// Module is the directory of the program's Go module in the repository. Package is the
+	// program's import path, or its directory in the module.
 	Module, Package string
-	// Ours is set for the commands of this repository, and Versioned for those commands that report
-	// the version of the release.
+	// Ours is true for the programs of this repository. Versioned is true for the programs that
+	// report the version of the release.
 	Ours, Versioned bool
 }
 
-// Product is a part of a release that users install: an archive for each platform, and an image if
-// the command can run in a container.
+// Product is a part of a release that users install. It has an archive for each platform. It may
+// also have a container image.
 type Product struct {
-	// Name is the name of its command.
+	// Name is the name of the product's main program.
 	Name string
 	// Title describes the product in a few words.
 	Title string
-	// Archive is the first part of the names of its archives.
+	// Archive is the start of the file names of the product's archives.
 	Archive string
-	// Binaries are the programs that are in an archive.
+	// Binaries are the programs in each archive.
 	Binaries []Binary
-	// Platforms are the platforms with an archive.
+	// Platforms are the platforms that have an archive.
 	Platforms []Platform
-	// Scripts are files of the repository that are packed beside the program, but not for Windows.
+	// Scripts are files of the repository that each archive contains too, except the archives for
+	// Windows.
 	Scripts []string
-	// HasImage is true if there is an image for each Linux platform. The image has the first of the
-	// binaries.
+	// HasImage is true if the product has an image for each of its Linux platforms. The image
+	// contains the first element of Binaries.
 	HasImage bool
-	// Port is the port of the program in the image; 0 for none.
+	// Port is the network port that the program serves in the image; 0 for none.
 	Port int
 }
 
-// Products returns all products of a release.
+// Products returns the products of a release.
 func Products() []Product {
 	linux := []Platform{{"linux", "amd64"}, {"linux", "arm64"}}
 	desktops := []Platform{{"darwin", "amd64"}, {"darwin", "arm64"}, {windows, "amd64"}, {windows, "arm64"}}
@@ -146,9 +151,9 @@ func Products() []Product {
 			Scripts: []string{"cmd/kubectl-reprieve/kubectl_complete-reprieve"}, HasImage: true,
 		},
 		{
-			// The archive contains the control plane, so that the playground runs where it is
-			// unpacked. There is no image. The playground serves users with all rights on
-			// 127.0.0.1, and only processes of the same container would reach it.
+			// The archive contains a control plane, so that users can run the playground without a
+			// download. There is no image. The playground gives all rights to its clients and
+			// serves only 127.0.0.1, which other containers cannot reach.
 			Name: Playground, Title: "a cluster on one machine", Archive: "reprieve-playground", Platforms: linux,
 			Binaries: []Binary{
 				command(Playground), scheduler,
@@ -167,7 +172,7 @@ func command(name string) Binary {
 
 func part(name, path string) Binary { return Binary{Name: name, Module: ToolsModule, Package: path} }
 
-// ArchiveName returns the file name of the archive for a platform.
+// ArchiveName returns the file name of the product's archive for a platform.
 func (p *Product) ArchiveName(r *Release, on Platform) string {
 	extension := ".tar.gz"
 	if on.OS == windows {
@@ -176,7 +181,7 @@ func (p *Product) ArchiveName(r *Release, on Platform) string {
 	return p.Archive + "_" + r.Version + "_" + on.Dir() + extension
 }
 
-// PlatformNames returns the names of the platforms.
+// PlatformNames returns the platforms of the product in the notation of container images.
 func (p *Product) PlatformNames() []string {
 	var out []string
 	for _, on := range p.Platforms {
@@ -185,8 +190,8 @@ func (p *Product) PlatformNames() []string {
 	return out
 }
 
-// Select returns the named products and platforms; an empty list selects all. An unknown name is an
-// error.
+// Select returns the products with the given names, and only for the given platforms. An empty list
+// selects all. Select returns an error if a name is unknown, or if the result is empty.
 func Select(all []Product, names []string, platforms []Platform) ([]Product, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(p Product) bool { return p.Name == name }) {
@@ -211,7 +216,7 @@ func Select(all []Product, names []string, platforms []Platform) ([]Product, err
 	return out, nil
 }
 
-// Complete reports whether no product of a release is missing.
+// Complete reports whether the products contain every product of a release for all its platforms.
 func Complete(some []Product) bool {
 	all := Products()
 	return slices.EqualFunc(all, some, func(a, b Product) bool { return a.Name == b.Name && slices.Equal(a.Platforms, b.Platforms) })

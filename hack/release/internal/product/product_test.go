@@ -45,7 +45,7 @@ func TestIncomplete(t *testing.T) {
 	}
 }
 
-// TestNames checks the file names that users and their scripts depend on.
+// TestNames checks the file names in a release. Users and their scripts depend on these names.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	var got []string

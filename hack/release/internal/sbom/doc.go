@@ -1,3 +1,4 @@
-// Package sbom lists the modules of a program in the format of CycloneDX. The list has Go's
-// standard library and every linked module, from the build information of the program.
+// Package sbom writes a software bill of materials in the format of CycloneDX. It lists Go's
+// standard library and the modules that are linked into programs. The modules come from the build
+// information of the programs.
 package sbom

@@ -16,7 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// Name is the file name of the list for an archive.
+// Name returns the file name of the bill of materials for an archive.
 func Name(archive string) string { return archive + ".cdx.json" }
 
 // Write lists the modules of the programs of an archive. licenses are the SPDX names by
@@ -63,7 +63,8 @@ func Write(r *product.Release, name string, programs []*binary.Program, licenses
 	return out.Bytes(), nil
 }
 
-// mainModule is the path of this repository's module. The go command reports no version for it.
+// mainModule is the path of this repository's module. The build information has no version for this
+// module.
 const mainModule = "github.com/reprieve-dev/reprieve"
 
 func ours(r *product.Release, name string) *cdx.Component {
@@ -111,7 +112,7 @@ func named(ids []string) *cdx.Licenses {
 	return &out
 }
 
-// serial returns a UUID that is derived from the programs: the same programs give the same UUID.
+// serial returns a UUID that depends only on the programs. sum is a checksum of the programs.
 func serial(sum []byte) string {
 	id := sum[:16]
 	id[6] = id[6]&0x0f | 0x80

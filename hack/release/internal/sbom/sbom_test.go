@@ -75,7 +75,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestSerialNumber checks that the serial number depends on the listed programs only.
+// TestSerialNumber checks that the serial number depends only on the programs.
 func TestSerialNumber(t *testing.T) {
 	t.Parallel()
 	first := written(t, programs()).SerialNumber

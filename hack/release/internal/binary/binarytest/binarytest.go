@@ -10,11 +10,12 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// sources returns the files of a module, and of another module below it that it depends on.
+// sources returns the files of a module with a program. A subdirectory has a second module that the
+// program imports.
 func sources() map[string]string {
 	return map[string]string{
 		"go.mod": "module example.com/app\n\ngo 1.26.0\n\nrequire example.com/lib v1.2.3\n\nreplace example.com/lib => ./lib\n",
-		// The program does not import fmt, so that there is little to compile.
+		// The program does not import fmt. So the build takes less time.
 		"main.go":     "package main\n\nimport \"example.com/lib\"\n\nvar version = \"none\"\n\nfunc main() { println(lib.Name, version) }\n",
 		"lib/go.mod":  "module example.com/lib\n\ngo 1.26.0\n",
 		"lib/lib.go":  "package lib\n\nconst Name = \"lib\"\n",
@@ -22,7 +23,8 @@ func sources() map[string]string {
 	}
 }
 
-// Module writes a module with a program, and returns its directory.
+// Module writes the module of the package comment to a temporary directory, and returns the
+// directory.
 func Module(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,13 +40,14 @@ func Module(t *testing.T) string {
 	return dir
 }
 
-// Build builds the program for a platform, stamped with a version, and returns it.
+// Build builds the program for a platform and with a version. It returns the executable file.
 func Build(t *testing.T, on product.Platform, version string) []byte {
 	t.Helper()
 	return BuildIn(t, Module(t), on, version)
 }
 
-// BuildIn builds the program of a module.
+// BuildIn builds the program of the module in dir, for a platform and with a version. It returns
+// the executable file.
 func BuildIn(t *testing.T, dir string, on product.Platform, version string) []byte {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "app")

@@ -1,3 +1,3 @@
-// Package binarytest builds programs for tests. They are so small that building them for several
-// platforms takes seconds. They depend on a second module.
+// Package binarytest builds programs for tests. The programs are so small that a build for several
+// platforms takes seconds. They import a second module.
 package binarytest
