@@ -11,18 +11,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// operator is the module of the Prometheus Operator. No module of this repository depends on it.
+// operator is the module of the Prometheus Operator with its version. The go.mod files of this
+// repository do not require it.
 const operator = "github.com/prometheus-operator/prometheus-operator@v0.93.1"
 
-// monitoringKinds returns the files with the operator's definitions of the kinds that the chart
-// contains.
+// monitoringKinds returns the files of the operator's CustomResourceDefinitions for objects in the
+// chart.
 func monitoringKinds() []string {
 	return []string{
 		"monitoring.coreos.com_podmonitors.yaml", "monitoring.coreos.com_prometheusrules.yaml", "monitoring.coreos.com_servicemonitors.yaml",
 	}
 }
 
-// ofReprieve returns the schemas of Reprieve's kinds, by file name.
+// ofReprieve returns the schemas of Reprieve's kinds by file name. root is the directory of the
+// repository.
 func ofReprieve(root string) (map[string]document, error) {
 	files, err := filepath.Glob(filepath.Join(root, "deploy", "crds", "reprieve.dev_*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -31,10 +33,11 @@ func ofReprieve(root string) (map[string]document, error) {
 	return ofCustom(files)
 }
 
-// ofMonitoring returns the schemas of monitoringKinds, by file name.
+// ofMonitoring returns the schemas of the kinds in monitoringKinds by file name.
 func ofMonitoring() (map[string]document, error) {
 	download := exec.Command("go", "mod", "download", "-json", operator)
-	// Run outside of this module, so that the download does not become a dependency.
+	// Run the command outside of this module. Otherwise the go command applies this module's
+	// go.mod.
 	download.Dir = os.TempDir()
 	raw, err := download.Output()
 	var said struct{ Dir, Error string }
@@ -61,7 +64,7 @@ func ofCustom(files []string) (map[string]document, error) {
 	return out, nil
 }
 
-// addCustom adds the kind of a CustomResourceDefinition, in each version.
+// addCustom adds the schemas of a CustomResourceDefinition, one for each API version.
 func addCustom(to map[string]document, file string) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {

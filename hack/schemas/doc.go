@@ -1,9 +1,13 @@
-// Command schemas writes the JSON schemas for kubeconform to test/chart/schemas. kubeconform checks
-// the rendered Helm chart with them. The schemas of Kubernetes kinds come from the OpenAPI document
-// in the module k8s.io/kubernetes. Reprieve's own come from deploy/crds. The schemas of the
-// Prometheus Operator come from its module, at a version that is pinned here.
+// Command schemas writes JSON schemas to test/chart/schemas. kubeconform checks the rendered Helm
+// chart against these schemas. They come from three sources:
 //
-// They are strict, so that an unknown field is an error, and have no descriptions. To add a missing
-// kind, name it in kinds (or monitoringKinds), and run `make generate` (or `go run ./hack/schemas
-// -of monitoring`).
+//   - kubernetes: the OpenAPI document in the module k8s.io/kubernetes
+//   - reprieve: deploy/crds
+//   - monitoring: the module of the Prometheus Operator, at a pinned version
+//
+// The schemas are strict: an unknown field is an error. They contain no descriptions.
+//
+// To add a Kubernetes kind, add it to the function kinds, and run `make generate`. To add a kind of
+// the Prometheus Operator, add it to monitoringKinds, and run `go run ./hack/schemas -of
+// monitoring`.
 package main

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// kinds returns the Kubernetes kinds that the chart can render.
+// kinds returns the Kubernetes kinds that the chart can contain.
 func kinds() []gvk {
 	const (
 		admission  = "admissionregistration.k8s.io"
@@ -30,11 +30,12 @@ func kinds() []gvk {
 	}
 }
 
-// quantity is the definition of a quantity. It is written as a string, but a number is valid too.
+// quantity is the name of the definition of a quantity. The OpenAPI document declares a string, but
+// the API server also accepts a number.
 const quantity = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
-// ofKubernetes returns the schemas of kinds, by file name. They come from the module that the
-// repository's go.mod pins.
+// ofKubernetes returns the schemas of Kubernetes kinds by file name. They come from the version of
+// k8s.io/kubernetes in the go.mod of root.
 func ofKubernetes(root string) (map[string]document, error) {
 	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
 	list.Dir = root
@@ -64,7 +65,8 @@ func ofKubernetes(root string) (map[string]document, error) {
 	return out, nil
 }
 
-// documentOf returns the definition of a kind with all definitions that it refers to.
+// documentOf returns the definition of a kind, with all definitions that it refers to directly or
+// indirectly.
 func documentOf(kind gvk, definitions map[string]schema) (document, error) {
 	root := ""
 	for name, definition := range definitions {

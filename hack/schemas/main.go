@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// source is the origin of schemas. It is also the name of the directory that they are written to.
+// source is the origin of schemas. Its value is also the name of their directory in
+// test/chart/schemas.
 type source string
 
 const (
@@ -69,14 +70,15 @@ func run(from source, root, out string) error {
 	return nil
 }
 
-// gvk identifies a kind. Its JSON form is an element of x-kubernetes-group-version-kind.
+// gvk identifies a kind. It has the JSON form of an element of x-kubernetes-group-version-kind.
 type gvk struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
 	Kind    string `json:"kind"`
 }
 
-// file returns the file name that kubeconform expects, with the first word of the group.
+// file returns the file name of the kind's schema. kubeconform expects this name: the kind, the
+// first word of the group, and the version.
 func (k gvk) file() string {
 	name := k.Kind
 	if k.Group != "" {
@@ -86,15 +88,15 @@ func (k gvk) file() string {
 	return strings.ToLower(name+"-"+k.Version) + ".json"
 }
 
-// document is the schema of one kind.
+// document is the JSON schema of one kind.
 type document struct {
-	// kind names the definition of the kind itself.
+	// kind is the key of the kind in definitions.
 	kind string
-	// definitions has all definitions that the kind refers to.
+	// definitions has the kind, and all definitions that it refers to.
 	definitions map[string]schema
 }
 
-// encode returns the schema with a line for each definition, so that a diff is readable.
+// encode returns the schema in JSON. Each definition is on one line, so that a diff is readable.
 func (d document) encode() ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"$ref\":\"%s%s\",\"definitions\":{", definitionsAt, d.kind)

@@ -5,19 +5,20 @@ import (
 	"strings"
 )
 
-// definitionsAt is the path of the definitions in a schema.
+// definitionsAt is the start of the path of a definition within a schema.
 const definitionsAt = "#/definitions/"
 
 // schema is a JSON schema, or its equivalent in OpenAPI.
 type schema map[string]any
 
-// kept returns the keywords that are copied unchanged. The API server checks patterns and bounds
-// too, but this check finds a wrong value earlier.
+// kept returns the keywords that strict copies to its result. The patterns and bounds are not
+// needed for safety, since the API server checks them too, but kubeconform reports a wrong value
+// earlier.
 func kept() []string {
 	return []string{"$ref", "type", "required", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 }
 
-// strict returns the schema without descriptions. It rejects unknown fields.
+// strict returns a copy of a schema that rejects unknown fields and has no descriptions.
 func strict(s schema) schema {
 	out := schema{}
 	for _, keyword := range kept() {
@@ -61,7 +62,7 @@ func asSchema(value any) (schema, bool) {
 	return nil, false
 }
 
-// withoutStatus removes the status, which no manifest has.
+// withoutStatus removes the field status from a schema, because no manifest sets it.
 func withoutStatus(kind schema) schema {
 	if properties, ok := asSchema(kind["properties"]); ok {
 		delete(properties, "status")

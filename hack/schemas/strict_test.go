@@ -46,7 +46,7 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// TestDocumentOf checks that the document of a kind has exactly the definitions that it refers to,
+// TestDocumentOf checks that a document contains exactly the definitions that its kind refers to,
 // and no status.
 func TestDocumentOf(t *testing.T) {
 	t.Parallel()
