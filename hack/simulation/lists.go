@@ -20,32 +20,33 @@ import (
 )
 
 const (
-	// podLists matches the lists of pods in a trace.
+	// podLists is the pattern of the file names of pod lists in a trace.
 	podLists = "openb_pod_list_*.csv"
-	// sameWork begins the names of lists that differ from another one only in the GPU models of
-	// pods. A simulation does not count these, so the lists are one cell.
+	// sameWork is the start of the names of some pod lists. These lists differ from another list
+	// only in the GPU models of pods. A simulation ignores GPU models, so the table omits these
+	// lists.
 	sameWork = "openb_pod_list_gpuspec"
-	// saves is the interval between checkpoints in the columns with checkpoints.
+	// saves is the interval between checkpoints of work, in the variants with checkpoints.
 	saves = 30 * time.Minute
 )
 
-// sample is the part of a trace that the table of lists plays. It has every n-th pod or gang, n
-// being every, and a number of nodes. 0 is for all. Each seed selects another part.
+// sample selects the part of a trace that the table simulates: one of every "every" pods or gangs,
+// and a number of nodes. 0 selects all. The seed decides which pods.
 type sample struct{ every, nodes int }
 
-// variant is a policy of the table of lists, with the interval between checkpoints. The number salt
-// changes the random choices of the simulation: for how long pods terminate, and the first of equal
-// nodes.
+// variant is a column of the simulation: a policy, and the interval between checkpoints. 0 is for
+// no checkpoints. salt seeds the random choices of the simulation: how long pods terminate, and
+// which of equal nodes is first.
 type variant struct {
 	name, policy string
 	checkpoint   time.Duration
 	salt         uint64
 }
 
-// yardstick is the policy that the others are compared with.
+// yardstick is the name of the policy that other policies are compared with.
 const yardstick = "kube-scheduler"
 
-// variants lists the policies of the table of lists, the yardstick first.
+// variants returns the variants of the table, the yardstick first.
 func variants() []variant {
 	return []variant{
 		{name: yardstick, policy: yardstick},
@@ -59,20 +60,22 @@ func variants() []variant {
 	}
 }
 
-// shapes lists the shapes of work in the table, with the longest pause inside a gang.
+// shapes returns the shapes of work by name. The value is the longest pause between the pods of a
+// gang; 0 if all pods are single.
 func shapes() map[string]time.Duration {
 	return map[string]time.Duration{"single pods": 0, "gangs": time.Minute}
 }
 
-// cell is one simulated input with its results, one for each variant.
+// cell is one simulation input, with the results of each variant: a pod list, a shape of work and a
+// seed.
 type cell struct {
 	list, shape string
 	seed        int
 	results     []*simulation.Result
 }
 
-// writeLists plays a sample of every list of pods in the trace with every seed, and writes the
-// table of losses.
+// writeLists simulates a sample of every pod list in the trace with every seed. It writes the table
+// of lost GPU-hours to the page.
 func (r *run) writeLists(ctx context.Context, seeds int) error {
 	all, err := filepath.Glob(filepath.Join(r.trace, podLists))
 	if err != nil {
@@ -106,7 +109,7 @@ func (r *run) writeLists(ctx context.Context, seeds int) error {
 	return r.put(r.doc, []byte(page))
 }
 
-// playLists plays all cells, as many at a time as there are processors.
+// playLists simulates all cells. The number of concurrent simulations is the number of processors.
 func (r *run) playLists(ctx context.Context, lists []string, seeds int) ([]*cell, error) {
 	var cells []*cell
 	plays, ctx := errgroup.WithContext(ctx)
@@ -128,7 +131,8 @@ func (r *run) playLists(ctx context.Context, lists []string, seeds int) ([]*cell
 	return cells, plays.Wait()
 }
 
-// readList reads a list of pods, and the sampled nodes of the trace.
+// readList reads the nodes of the trace and a list of pods. It drops the nodes that are not in the
+// sample.
 func (r *run) readList(list string) (*openb.Trace, error) {
 	nodes, err := os.Open(filepath.Join(r.trace, openb.NodeList))
 	if err != nil {
@@ -148,7 +152,7 @@ func (r *run) readList(list string) (*openb.Trace, error) {
 	return trace, nil
 }
 
-// play plays a cell with every variant.
+// play simulates a cell with every variant.
 func (c *cell) play(ctx context.Context, trace *openb.Trace, every int) error {
 	const day = 24 * time.Hour
 	in := trace.Input(openb.Shape{
@@ -170,7 +174,7 @@ func (c *cell) play(ctx context.Context, trace *openb.Trace, every int) error {
 	return nil
 }
 
-// hasColumn reports whether the first line of a list names a column.
+// hasColumn reports whether a pod list has a column. The first line of the list names the columns.
 func hasColumn(list, column string) (bool, error) {
 	f, err := os.Open(list)
 	if err != nil {

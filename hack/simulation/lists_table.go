@@ -11,21 +11,25 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
-// aim is the goal of a variant: the highest ratios to the yardstick. 0 is for no goal.
+// aim is the goal of a variant. Each field is the highest ratio of the variant's result to the
+// yardstick's result. 0 means no goal.
 type aim struct {
-	// lost bounds the ratio of all lost GPU-hours, and worst the ratio in each cell. wait bounds
-	// the ratio of the p99 wait of preemptors.
+	// These are the bounds:
+	//
+	//   - lost: the ratio of lost GPU-hours in the sum of all cells
+	//   - worst: the ratio of lost GPU-hours in each cell
+	//   - wait: the ratio of the p99 wait of preemptors
 	lost, worst, wait float64
 }
 
-// aims returns the aims by the name of the variant.
+// aims returns the aims by the name of their variant.
 func aims() map[string]aim {
 	order := aim{lost: 0.9, worst: 1, wait: 1.02}
 	return map[string]aim{"document (default)": order, "lost work": order, "bands": {lost: 0.6}, "bands, checkpoints": {lost: 0.2}}
 }
 
-// bounds returns ratios by shape and variant. Another simulator found on two lists that changing
-// only the order of victims can reach them.
+// bounds returns ratios of lost GPU-hours, by shape and variant. Another simulator has reached
+// these ratios for two lists. It changed only the order of victims.
 func bounds() map[string]map[string]string {
 	return map[string]map[string]string{
 		"single pods": {"bands": "0.76× and 0.45×; without priorities 0.61× and 0.16×"},
@@ -33,16 +37,16 @@ func bounds() map[string]map[string]string {
 	}
 }
 
-// listsBlock is the block with the table of lists.
+// listsBlock returns the block of the page with the table of lists.
 func listsBlock() block {
 	return block{"<!-- make simulation-lists writes from here -->\n", "<!-- the lists end here -->\n"}
 }
 
-// sums has the results of some cells for one variant.
+// sums has the sums of one variant's results over some cells.
 type sums struct {
 	lost                 float64
 	pods, byReplacements int
-	// waitP50 and waitP99 are sums of seconds over the cells.
+	// waitP50 and waitP99 are sums over the cells, in seconds.
 	waitP50, waitP99 float64
 	cells            int
 }
@@ -56,15 +60,16 @@ func (s *sums) add(r *simulation.Result) {
 	s.cells++
 }
 
-// mean returns the mean of a sum of seconds over the cells.
+// mean divides a sum over the cells by the number of cells. The sum is in seconds.
 func (s *sums) mean(seconds float64) string {
 	return time.Duration(seconds / float64(max(s.cells, 1)) * float64(time.Second)).Round(time.Second).String()
 }
 
-// tableOf has the cells of a table.
+// tableOf is a list of cells with functions that write tables.
 type tableOf []*cell
 
-// sum adds up the results of the cells that are wanted for the variant with an index.
+// sum adds up the results of one variant over the cells that wanted selects. variant is an index in
+// variants().
 func (t tableOf) sum(variant int, wanted func(*cell) bool) sums {
 	var out sums
 	for _, c := range t {
@@ -75,7 +80,8 @@ func (t tableOf) sum(variant int, wanted func(*cell) bool) sums {
 	return out
 }
 
-// worst returns the cell with the highest ratio of lost GPU-hours between two variants.
+// worst compares the lost GPU-hours of two variants in each cell that wanted selects. It returns
+// the cell with the highest ratio, the ratio, and the number of cells with a ratio above 1.
 func (t tableOf) worst(variant, base int, wanted func(*cell) bool) (at *cell, most float64, above int) {
 	for _, c := range t {
 		if !wanted(c) {
@@ -92,7 +98,7 @@ func (t tableOf) worst(variant, base int, wanted func(*cell) bool) (at *cell, mo
 	return at, most, above
 }
 
-// quotient returns the ratio of two numbers; 1 if both are 0.
+// quotient returns the ratio of two numbers. The ratio of 0 to 0 is 1.
 func quotient(of, base float64) float64 {
 	if of == base {
 		return 1
@@ -100,13 +106,14 @@ func quotient(of, base float64) float64 {
 	return of / base
 }
 
-// baseOf returns the index of the yardstick with the checkpoints of a variant.
+// baseOf returns the index of the yardstick that a variant is compared with. It has the same
+// interval between checkpoints.
 func baseOf(v variant) int {
 	return slices.IndexFunc(variants(), func(o variant) bool { return o.policy == yardstick && o.checkpoint == v.checkpoint && o.salt == 0 })
 }
 
-// listsText is the text of the block: how the table was sampled, the table of sums with the aims,
-// the misses, and the table by list.
+// listsText returns the text of the block: the sample, the table of sums with the aims, the missed
+// aims, and the table by list.
 func (r *run) listsText(cells tableOf, lists, all, seeds int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
@@ -136,7 +143,8 @@ Each seed selects another part of the list. So there are %d cells for each polic
 	return b.String()
 }
 
-// row returns the row of a variant for one shape of work, and the aims that it misses.
+// row returns the table row of the variant with index i for one shape of work. It also describes
+// the aims that the variant misses.
 func (t tableOf) row(shape string, i int) (line string, misses []string) {
 	v := variants()[i]
 	wanted := func(c *cell) bool { return c.shape == shape }
@@ -167,7 +175,7 @@ func (t tableOf) row(shape string, i int) (line string, misses []string) {
 	return line, misses
 }
 
-// byList returns a table with the ratios of each list, in sum over its seeds.
+// byList returns a table with a row of ratios for each list. A ratio is of sums over the seeds.
 func (t tableOf) byList() string {
 	var b strings.Builder
 	var names []string

@@ -1,6 +1,6 @@
-// Command simulation plays a trace, and the small day of its testdata, with kubectl reprieve
-// simulate. It writes the results into a page of the documentation, with a plot. It can also check
-// that the page is up to date.
+// Command simulation runs kubectl reprieve simulate for a trace, and for a small trace in its
+// testdata: the "small day". It writes the results and a plot into a page of the documentation.
+// With the flag for checks, it only checks that the page is up to date.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// run is one run of the command.
+// run has the flags of one run of the command.
 type run struct {
 	trace, day, doc string
 	args            []string
@@ -51,27 +51,28 @@ type run struct {
 	sample          sample
 }
 
-// block is a part of the page that the command writes: everything between two lines.
+// block is a part of the page that the command writes: the text between the lines begin and end.
 type block struct{ begin, end string }
 
-// wholeTrace is the block with the results of the trace, and the plot.
+// wholeTrace returns the block with the results of the trace and the plot.
 func wholeTrace() block {
 	return block{"<!-- make simulation writes from here -->\n", "<!-- to here -->\n"}
 }
 
-// smallDay is the block with the results of the small day.
+// smallDay returns the block with the results of the small day.
 func smallDay() block {
 	return block{"<!-- make simulation writes the small day from here -->\n", "<!-- the small day ends here -->\n"}
 }
 
-// errDiffers is returned if the page is not what the program prints.
+// errDiffers is returned if the page differs from the output of the program.
 var errDiffers = errors.New("the page is not what the program prints; run make simulation and commit the page and its plot")
 
-// dayArgs are the flags of simulate for the small day. Its work requests more GPU time than the
-// cluster has, so that queues compete.
+// dayArgs returns the flags of kubectl reprieve simulate for the small day. With the load 1.2, the
+// work requests more GPU time than the cluster has, so queues compete.
 func dayArgs() []string { return []string{"--load", "1.2", "--seed", "1"} }
 
-// in returns the text of the block in a page, and the text around it.
+// in finds the block in a page. It returns the text before the block, the text of the block, and
+// the text after the block.
 func (b block) in(page string) (before, text, after string, err error) {
 	before, rest, found := strings.Cut(page, b.begin)
 	text, after, closed := strings.Cut(rest, b.end)
@@ -81,14 +82,14 @@ func (b block) in(page string) (before, text, after string, err error) {
 	return before, text, after, nil
 }
 
-// put returns the page with the block's text replaced.
+// put returns the page with a new text of the block.
 func (b block) put(page, text string) (string, error) {
 	before, _, after, err := b.in(page)
 	return before + b.begin + text + b.end + after, err
 }
 
-// write plays the trace and the small day, and writes the page and its plot. With the flag for
-// checks, it compares them instead.
+// write simulates the trace and the small day, and writes the page and its plot. In a check, it
+// compares the files instead of writing them.
 func (r *run) write(ctx context.Context) error {
 	old, err := os.ReadFile(r.doc)
 	if err != nil {
@@ -110,7 +111,7 @@ func (r *run) write(ctx context.Context) error {
 	return r.put(r.doc, []byte(page))
 }
 
-// playTrace plays the trace and returns the page with the answer. It writes the plot.
+// playTrace simulates the trace. It writes the plot, and returns the page with the new results.
 func (r *run) playTrace(ctx context.Context, page string) (string, error) {
 	dir, err := os.MkdirTemp("", "simulation")
 	if err != nil {
@@ -134,7 +135,8 @@ func (r *run) playTrace(ctx context.Context, page string) (string, error) {
 	return page, r.put(picture, plot)
 }
 
-// put writes a file. In a check it compares the file instead, and reports errDiffers.
+// put writes a file. In a check, it compares the file with the content instead, and returns
+// errDiffers if they differ.
 func (r *run) put(name string, content []byte) error {
 	if !r.check {
 		return os.WriteFile(name, content, 0o644)
@@ -146,7 +148,8 @@ func (r *run) put(name string, content []byte) error {
 	return err
 }
 
-// firstDifference returns the first line that differs.
+// firstDifference returns the number of the first line that differs, with both versions of the
+// line.
 func firstDifference(old, now string) string {
 	was, is := strings.Split(old, "\n"), strings.Split(now, "\n")
 	for i := range max(len(was), len(is)) {
@@ -164,12 +167,12 @@ func firstDifference(old, now string) string {
 	return ""
 }
 
-// console returns the text of a command with its answer, as on a terminal.
+// console returns a Markdown code block with a command and its output.
 func console(trace string, args []string, table string) string {
 	return fmt.Sprintf("\n```console\n$ kubectl reprieve simulate --trace %s %s\n%s```\n\n", trace, strings.Join(args, " "), table)
 }
 
-// ask runs the command and returns its answer.
+// ask runs kubectl reprieve simulate with the arguments and returns its output.
 func ask(ctx context.Context, trace string, args []string) (string, error) {
 	var out, errOut bytes.Buffer
 	code := app.Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut},
@@ -180,7 +183,7 @@ func ask(ctx context.Context, trace string, args []string) (string, error) {
 	return out.String(), nil
 }
 
-// resultsOf runs the command and returns its results.
+// resultsOf runs kubectl reprieve simulate with the arguments and returns its parsed JSON output.
 func resultsOf(ctx context.Context, trace string, args []string) ([]*simulation.Result, error) {
 	text, err := ask(ctx, trace, append(slices.Clone(args), "-o", "json"))
 	if err != nil {

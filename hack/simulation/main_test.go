@@ -23,14 +23,15 @@ const (
 	day       = "testdata/day"
 )
 
-// TestMain sorts the flags of the process before the tests. Each command reads them, and the first
-// read sorts them. In tests, several commands run concurrently, so that would be a race.
+// TestMain sorts the flags of the process before the tests. The first read of the flags sorts them.
+// The tests run several commands concurrently, and these would sort the flags at the same time,
+// which is a data race.
 func TestMain(m *testing.M) {
 	pflag.CommandLine.VisitAll(func(*pflag.Flag) {})
 	os.Exit(m.Run())
 }
 
-// mustPlay plays a trace and returns the results.
+// mustPlay simulates a trace and returns the results.
 func mustPlay(t *testing.T, trace string, args []string) []*simulation.Result {
 	t.Helper()
 	results, err := resultsOf(t.Context(), trace, args)
@@ -40,8 +41,9 @@ func mustPlay(t *testing.T, trace string, args []string) []*simulation.Result {
 	return results
 }
 
-// TestPage checks that the page gets the answers of the command, the plot gets its percentiles, and
-// the surrounding text stays. A check then passes, and fails once a number in the page is changed.
+// TestPage checks that the page gets the output of the command, that the plot shows the
+// percentiles, and that the surrounding text stays. Then a check of the page passes. It fails after
+// a number in the page changes.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	doc := filepath.Join(t.TempDir(), "page.md")
@@ -92,8 +94,9 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestLists checks that the table has the command's figures, summed over lists and seeds, and a row
-// for each list. Lists without QoS, and lists with the same work as another one, are left out.
+// TestLists checks that the table has sums over lists and seeds of the command's results, and a row
+// for each list. The table must omit lists without the column QoS, and lists whose work equals the
+// work of another list.
 func TestLists(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -148,7 +151,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// TestMisses checks that the table names the aims that a policy misses, with the number of cells.
+// TestMisses checks that the text names the aims that a policy misses, with the number of cells.
 func TestMisses(t *testing.T) {
 	t.Parallel()
 	cells := func(lost ...float64) tableOf {
@@ -182,7 +185,8 @@ func TestMisses(t *testing.T) {
 	}
 }
 
-// TestCommitted checks that the command wrote the committed page, and that the plot exists.
+// TestCommitted checks that the committed page has the results of the large trace where the command
+// writes them, and that the plot exists.
 func TestCommitted(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(committed)
@@ -200,9 +204,9 @@ func TestCommitted(t *testing.T) {
 	}
 }
 
-// TestSmallDay checks that the committed page has the numbers that the program prints for the small
-// day. The trace is not in the repository, so only this test notices a change that makes the page
-// outdated.
+// TestSmallDay checks that the committed page has the results that the program now produces for the
+// small day. The large trace is not in the repository, so only this test can notice outdated
+// results.
 func TestSmallDay(t *testing.T) {
 	t.Parallel()
 	r := run{day: day, doc: committed, check: true}
@@ -211,13 +215,13 @@ func TestSmallDay(t *testing.T) {
 	}
 }
 
-// mostSteps is the bound on the steps for the small day, by policy: a fifth more than when this was
-// written.
+// mostSteps is the greatest allowed number of steps for the small day, by policy. Each bound is 20
+// % above the number of steps when the bound was set.
 var mostSteps = map[string]int{"priority": 119_000, "queues": 2_550_000}
 
-// TestWork checks that the decisions of the small day take no more work than before. It counts
-// steps rather than time, which depends on the machine. Raise the bound after an intended change
-// that makes a search do more.
+// TestWork checks that the decisions of the small day do not take more steps than allowed. It
+// counts steps instead of time, because time depends on the machine. If a change is meant to make a
+// search do more, raise the bound.
 func TestWork(t *testing.T) {
 	t.Parallel()
 	bounded := 0
