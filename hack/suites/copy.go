@@ -11,17 +11,18 @@ import (
 	"strings"
 )
 
-// moduleName is the name of the module with the copies. Packages below the name of the repository
-// may import each other's internal packages.
+// moduleName is the path of the module with the copies. It is below the path of this repository's
+// module, so that the copies may import the repository's internal packages.
 const moduleName = "github.com/reprieve-dev/reprieve/bin/suites"
 
-// harness is the file that runs Reprieve for the copies. It is part of the copied package util.
+// harness is a Go file that the command adds to the copied package util. It runs Reprieve for the
+// copied tests.
 //
 //go:embed harness.go.txt
 var harness []byte
 
-// copied are the copied directories below test/integration of Kubernetes, by their place in the
-// module.
+// copied returns the directories to copy. It maps a directory below test/integration of Kubernetes
+// to its directory in the module of the copies.
 func copied() map[string]string {
 	return map[string]string{
 		"util":                          "util",
@@ -30,10 +31,11 @@ func copied() map[string]string {
 	}
 }
 
-// patch is a replacement in copied files.
+// patch replaces the text from by the text to in the copied files.
 type patch struct{ from, to string }
 
-// patches replace the parts of the suites that need kube-scheduler in the process of the test.
+// patches returns the patches for the copied tests. The original tests run kube-scheduler in the
+// process of the test, so they need changes to run Reprieve.
 func patches() []patch {
 	const integration = "k8s.io/kubernetes/test/integration/"
 	return []patch{
@@ -43,14 +45,14 @@ func patches() []patch {
 		{"= framework.StartTestServer(", "= startTestServer("},
 		{"\tgo testCtx.Scheduler.Run(testCtx.SchedulerCtx)\n\treturn testCtx", "\tRunScheduler(t, testCtx)\n\treturn testCtx"},
 		{"\t\t\tgo testCtx.Scheduler.Run(testCtx.SchedulerCtx)", "\t\t\ttestutils.RunScheduler(t, testCtx)"},
-		// Shorten the timeout. Otherwise, each case that fails takes half a minute.
+		// Shorten the timeout. With the original timeout, each failing case takes 30 seconds.
 		{"100*time.Millisecond, wait.ForeverTestTimeout, false", "100*time.Millisecond, 10*time.Second, false"},
 		{"bindPlugin.nnnInfo.Load(podName)", "testutils.Nominated(podName)"},
 		{
 			`strings.HasPrefix(event.Message, "Preempted by podgroup")`,
 			`(strings.HasPrefix(event.Message, "Preempted by podgroup") || testutils.ByGroup(&event))`,
 		},
-		// The condition of a group that preempts has a reason of Reprieve's own.
+		// If a group preempts, Reprieve sets another reason in the condition than kube-scheduler.
 		{"cond.Reason == schedulingv1beta1.PodGroupReasonUnschedulable &&", `cond.Reason == "Preempting" &&`},
 		{`"minCount (1) cannot be satisfied"`, `"gang of 1 fits on node-1 once leaving pods are gone"`},
 		{`"pod group preemption: found a placement for podgroup, preempting 1 victims"`, `"/low-1 on node-1"`},
@@ -69,8 +71,8 @@ func patches() []patch {
 	}
 }
 
-// copySuites writes a module with the patched suites into a directory. It returns an error if a
-// patch changes nothing, because upstream has then changed the suites.
+// copySuites writes a module with the copied and patched tests to dir. It returns an error if a
+// patch changes no file: then upstream has changed the tests, and the patch is outdated.
 func copySuites(root, kubernetes, dir string) error {
 	used := make([]bool, len(patches()))
 	for from, to := range copied() {
@@ -100,8 +102,8 @@ func copySuites(root, kubernetes, dir string) error {
 	return writeModule(root, dir)
 }
 
-// copyFile copies a file and applies the patches. It sets the element in used of each patch that
-// changed the file.
+// copyFile copies a file and applies the patches. used has an element for each patch. copyFile sets
+// the elements of the patches that changed the file.
 func copyFile(from, to string, used []bool) error {
 	raw, err := os.ReadFile(from)
 	if err != nil {
@@ -119,8 +121,8 @@ func copyFile(from, to string, used []bool) error {
 	return os.WriteFile(to, []byte(text), 0o600)
 }
 
-// writeModule writes the go.mod of the copies. It has the requirements of test/perf, which imports
-// upstream's test framework too.
+// writeModule writes the go.mod and go.sum of the module with the copies. They have the
+// requirements of test/perf, because test/perf imports upstream's test framework too.
 func writeModule(root, dir string) error {
 	for _, name := range []string{"go.mod", "go.sum"} {
 		raw, err := os.ReadFile(filepath.Join(root, "test", "perf", name))
@@ -136,7 +138,8 @@ func writeModule(root, dir string) error {
 	return nil
 }
 
-// moduleDir returns the directory and the version of Kubernetes that the repository is built on.
+// moduleDir returns the directory and the version of the Kubernetes module that this repository
+// requires.
 func moduleDir(root string) (dir, version string, err error) {
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", "k8s.io/kubernetes")
 	cmd.Dir = filepath.Join(root, "test", "perf")
@@ -148,7 +151,7 @@ func moduleDir(root string) (dir, version string, err error) {
 	return dir, version, nil
 }
 
-// testsIn returns the names of the tests in the files of a directory.
+// testsIn returns the names of the test functions in the files of a directory.
 func testsIn(dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {

@@ -1,6 +1,7 @@
-// Command suites runs kube-scheduler's own integration suites of groups against Reprieve. It copies
-// the suites from the module of Kubernetes that the repository is built on. The copies run the
-// scheduler's binary, on one control plane, instead of kube-scheduler in the process of the test.
+// Command suites runs kube-scheduler's integration tests of pod groups against Reprieve. It copies
+// the tests from the version of Kubernetes that this repository requires. The original tests run
+// kube-scheduler in the process of the test. The copies use one control plane, and run the binary
+// of Reprieve.
 package main
 
 import (
@@ -87,7 +88,7 @@ func run(ctx context.Context, binDir, doc, selection string) (err error) {
 	return nil
 }
 
-// countOf returns the number of cases with a result.
+// countOf returns the number of cases that have the result.
 func countOf(result string, outcomes []outcome) int {
 	n := 0
 	for _, o := range outcomes {
@@ -98,8 +99,8 @@ func countOf(result string, outcomes []outcome) int {
 	return n
 }
 
-// startCluster starts a control plane with the gates of the suites on. As in upstream's suites, no
-// controller or kubelet changes the objects, and the same admission plugins are off.
+// startCluster starts a control plane with the feature gates that the tests need. No controller or
+// kubelet changes the objects, and some admission plugins are off, as in upstream's tests.
 func startCluster(ctx context.Context, binDir string) (*playground.Playground, error) {
 	const gates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,PodGroupPreemptionPolicy=true"
 	return playground.Start(ctx, playground.Options{
@@ -117,8 +118,8 @@ func startCluster(ctx context.Context, binDir string) (*playground.Playground, e
 	})
 }
 
-// writeConfig writes the configuration of the scheduler: the default one, for pods that name no
-// scheduler.
+// writeConfig writes a configuration file for the scheduler. It has default values, and one profile
+// with the name of the default scheduler.
 func writeConfig(dir, kubeconfig string) (string, error) {
 	text := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

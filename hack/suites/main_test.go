@@ -34,7 +34,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestByDesign checks that only a failed case can differ by design, and that it gets the known
+// TestByDesign checks that byDesign changes only the results of failed cases, and adds the known
 // reason.
 func TestByDesign(t *testing.T) {
 	t.Parallel()
@@ -45,8 +45,8 @@ func TestByDesign(t *testing.T) {
 	}
 }
 
-// TestPage checks that the page counts every case, and has a row with the reason for each case that
-// does not pass.
+// TestPage checks that the page counts every case. Each case that does not pass must have a row
+// with the reason.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	got := page("v1.2.3", []outcome{
@@ -68,8 +68,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestCopies checks that the patches and the skips match the pinned version of Kubernetes, and that
-// no copy runs the loop of kube-scheduler.
+// TestCopies checks that the patches and the skipped cases exist in the required version of
+// Kubernetes. The copies must not run kube-scheduler's scheduling loop.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs(filepath.Join("..", ".."))

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// These lines enclose the table in the documentation.
+// beginMark and endMark are the lines around the table in the documentation.
 const (
 	beginMark = "<!-- Written by make upstream-suites. -->"
 	endMark   = "<!-- Up to here. -->"
 )
 
-// share returns the part of passed cases in percent, rounded down.
+// share returns the percentage of passed cases, rounded down.
 func share(passed, all int) int {
 	if all == 0 {
 		return 0
@@ -20,7 +20,8 @@ func share(passed, all int) int {
 	return 100 * passed / all
 }
 
-// page returns the counts for each test, and a row for each case that does not pass.
+// page returns the text for the documentation: a table with the counts of each test, and a row for
+// each case that does not pass.
 func page(version string, outcomes []outcome) string {
 	type counts struct{ passed, differ, failed, skipped int }
 	var order []string
@@ -68,7 +69,7 @@ func topLevel(name string) string {
 	return top
 }
 
-// leaves returns the outcomes that are not the parent of another one. The order is by name.
+// leaves returns the outcomes of tests without subtests, sorted by name.
 func leaves(outcomes []outcome) []outcome {
 	parents := make(map[string]bool)
 	for _, o := range outcomes {

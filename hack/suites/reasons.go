@@ -1,11 +1,11 @@
 package main
 
-// reason explains why the cases whose name matches a pattern do not pass.
+// reason explains why some cases do not pass. Pattern matches the names of these cases.
 type reason struct {
 	Pattern, Reason string
 }
 
-// skips returns the cases that do not run. The first pattern that matches applies.
+// skips returns the cases to skip. If several patterns match a case, the first one applies.
 func skips() []reason {
 	const (
 		composite = "CompositePodGroup is not implemented"
@@ -30,8 +30,8 @@ func skips() []reason {
 	}
 }
 
-// differences returns the cases that run and fail because Reprieve differs from kube-scheduler by
-// design. The first pattern that matches applies.
+// differences returns the cases that fail because Reprieve differs from kube-scheduler by design.
+// If several patterns match a case, the first one applies.
 func differences() []reason {
 	const (
 		surplus = "Reprieve evicts nothing for members past minCount (docs/gangs.md); kube-scheduler does"

@@ -14,34 +14,38 @@ import (
 	"strings"
 )
 
-// Results of a case.
+// These are the results of a case.
 const (
 	passed, failed, skipped = "passes", "fails", "skipped"
-	// differs is the result of a case that fails by design.
+	// differs is the result of a case that fails because Reprieve differs from kube-scheduler by
+	// design.
 	differs = "differs"
 )
 
-// outcome is the result of a case.
+// outcome is the result of a case: a test without subtests.
 type outcome struct {
-	// pkg is the package below the module of the copies, and name the full name of the test.
+	// pkg is the directory of the package, relative to the directory with the copied tests. name is
+	// the full name of the test, with its parents.
 	pkg, name, result string
-	// reason explains in one line why a case does not pass.
+	// reason explains on one line why a case does not pass.
 	reason string
 }
 
-// packages are the packages with the tests, in the order of the page.
+// packages returns the directories of the packages with tests, in the order of the page.
 func packages() []string {
 	return []string{"preemption/podgroup", "podgroup", "podgroup/queueing", "podgroup/topology_aware_scheduling"}
 }
 
-// setup is the environment of the copies; harness.go.txt has its counterpart.
+// setup has the values that the copied tests read from their environment. harness.go.txt declares
+// the same fields.
 type setup struct {
 	Kubeconfig, Scheduler, Config string
 	Skips                         []reason
 }
 
-// runPackage builds the tests of a package and runs them one by one. The selection is a part of the
-// names of the tests. A pattern of the names of cases may follow after a slash.
+// runPackage builds the tests of a package, and runs the selected tests one after the other. The
+// selection has the form TEST or TEST/CASES. TEST is a part of the test's name. CASES is a regular
+// expression for the names of cases.
 func runPackage(ctx context.Context, dir, pkg, selection string, with setup) ([]outcome, error) {
 	encoded, err := json.Marshal(with)
 	if err != nil {
@@ -90,7 +94,8 @@ func runPackage(ctx context.Context, dir, pkg, selection string, with setup) ([]
 	return leaves(all), nil
 }
 
-// byDesign replaces the result and the reason of cases that fail by design.
+// byDesign changes the result of failed cases that differences lists to "differs", and sets their
+// reason.
 func byDesign(outcomes []outcome) []outcome {
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -107,7 +112,7 @@ func byDesign(outcomes []outcome) []outcome {
 	return outcomes
 }
 
-// read reads the output of a test binary as test2json writes it.
+// read parses the output of a test binary in the JSON format of test2json.
 func read(events io.Reader, pkg string) ([]outcome, error) {
 	var out []outcome
 	said := make(map[string]string)
@@ -140,14 +145,14 @@ func read(events io.Reader, pkg string) ([]outcome, error) {
 	return out, nil
 }
 
-// reported is a line that a test reports: the place in the source and the text.
+// reported matches a line that a test reports: the file and line number, and the text.
 var reported = regexp.MustCompile(`^\w+\.go:\d+: (.*)$`)
 
-// logged is a line of a log.
+// logged matches a line of a klog log.
 var logged = regexp.MustCompile(`^[IWEF]\d{4} `)
 
-// message returns the text of a line that a test reports, without the place in the source. It
-// returns "" for lines of logs, the beginnings of steps and other output.
+// message returns the text of a line that a test reports, without the file and line number. For
+// other output, such as logs, it returns "".
 func message(line string) string {
 	match := reported.FindStringSubmatch(strings.TrimSpace(line))
 	if len(match) < 2 || logged.MatchString(match[1]) || strings.HasPrefix(match[1], "Executing step ") {

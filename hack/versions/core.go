@@ -1,23 +1,25 @@
 package main
 
-// area is a part of Reprieve, with the tests that show that it works on a version of Kubernetes.
+// area is a part of Reprieve, such as the installation. Its tests show whether it works on a
+// version of Kubernetes.
 type area struct {
-	// name is the heading of the area's column. The second field describes the tests.
+	// name is the heading of the area's column in the table. The other string describes the tests.
 	name, what string
 	tests      []tests
 }
 
-// tests selects tests of a package by their full names. Without names, it selects all.
+// tests selects tests of a package by their full names. An empty list of names selects all tests.
 type tests struct {
 	pkg   string
 	names []string
-	// since is the first minor version with the tested feature; 0 for any.
+	// since is the first minor version of Kubernetes that has the tested feature; 0 if all versions
+	// have it.
 	since uint
 }
 
-// core returns the areas that every version is tested for. The tests take a few minutes, and cover
-// every part that depends on the API server. A named test that does not run is a failure, so names
-// cannot go stale.
+// core returns the areas to test on each version. The tests take a few minutes, and cover every
+// part that depends on the API server. A listed test that does not run counts as failed, so this
+// list cannot become outdated.
 func core() []area {
 	const integration = "./test/integration/"
 	return []area{

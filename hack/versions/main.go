@@ -1,10 +1,10 @@
-// Command versions runs the core of the tests against the control planes of some versions of
-// Kubernetes, with the current scheduler. It writes the results into a page of the documentation.
+// Command versions runs a selection of the tests on several versions of Kubernetes, with the
+// current scheduler. It writes the results into a page of the documentation.
 //
 //	go run ./hack/versions -bin-dir bin -doc docs/versions.md 1.34 1.37
 //
-// The control plane of a version is in versions/<version> of the directory. The newest control
-// plane is in the directory itself.
+// The directory of -bin-dir has the binaries of the newest control plane. Its subdirectories
+// versions/<version> have the binaries of older control planes.
 package main
 
 import (
@@ -36,7 +36,8 @@ func main() {
 	}
 }
 
-// run tests one version after the other. It prints the output of failures, and the page lists them.
+// run tests the versions one after the other. It prints the output of failed tests, and the page
+// lists their names.
 func run(ctx context.Context, out io.Writer, binDir, doc string, versions []string) error {
 	if len(versions) == 0 {
 		return errors.New("no versions are given")

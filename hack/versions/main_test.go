@@ -48,7 +48,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// results returns as many results as there are areas.
+// results returns a result for each area, with the given number of passed tests.
 func results(pass int) []result {
 	out := make([]result, len(core()))
 	for i := range out {
@@ -57,8 +57,8 @@ func results(pass int) []result {
 	return out
 }
 
-// TestTable checks that a run replaces the rows of its versions. Other rows stay, unless they have
-// other columns.
+// TestTable checks that a run replaces the rows of the tested versions. It keeps the other rows if
+// they have the same columns.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	first := table(nil, []row{{"1.34", "v1.34.4", results(1)}, {"1.100", "v1.100.0", results(1)}})
@@ -73,8 +73,9 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestPrepare checks that each version has its own control plane and the newest other binaries,
-// also after these are built again.
+// TestPrepare checks that the directory of each version has the version's control plane, and the
+// newest version of all other binaries. When the other binaries are built again, the directory must
+// have the new ones.
 func TestPrepare(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
@@ -106,7 +107,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// TestPageHasAllVersions checks that the page has a row for each supported version.
+// TestPageHasAllVersions checks that the committed page has a row for each supported version.
 func TestPageHasAllVersions(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "versions.md"))

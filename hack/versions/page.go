@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// These lines enclose the table in the documentation.
+// beginMark and endMark are the lines around the table in the documentation.
 const (
 	beginMark = "<!-- Written by make test-versions. -->"
 	endMark   = "<!-- Up to here. -->"
 )
 
-// row has the results of a version, one for each area.
+// row is a table row with the results of a version. results has an element for each area.
 type row struct {
 	version, built string
 	results        []result
@@ -32,7 +32,7 @@ func (r row) line() string {
 	return "| " + strings.Join(cells, " | ") + " |"
 }
 
-// write puts the rows into a page, or prints them if the path is empty.
+// write replaces the table in the page at path. If path is empty, it prints the table to out.
 func write(out io.Writer, path string, rows []row) error {
 	if path == "" {
 		_, err := io.WriteString(out, table(nil, rows))
@@ -54,8 +54,8 @@ func write(out io.Writer, path string, rows []row) error {
 	return nil
 }
 
-// table returns the whole table. Rows of versions that were not run stay, if the old table has the
-// same columns.
+// table returns the table with the given rows. It keeps the old rows of versions that have no new
+// row, if the old table has the same columns.
 func table(old []string, rows []row) string {
 	head, rule := "| Kubernetes | tested with |", "| --- | --- |"
 	for _, a := range core() {
@@ -77,7 +77,7 @@ func table(old []string, rows []row) string {
 		versions = append(versions, v)
 	}
 	slices.SortFunc(versions, func(a, b string) int {
-		// The newest first.
+		// Sort by version, the newest first.
 		n, _ := version.MustParseGeneric(b).Compare(a)
 		return n
 	})
@@ -88,7 +88,7 @@ func table(old []string, rows []row) string {
 	return out
 }
 
-// versionOf returns the version in a line of the table; "" if there is none.
+// versionOf returns the version in a table row, or "" if the line has none.
 func versionOf(line string) string {
 	cells := strings.Split(line, "|")
 	if len(cells) < 3 {

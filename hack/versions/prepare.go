@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// prepare gives a version a directory with all binaries of the tests. An older control plane exists
-// there already. The other binaries are the same as for the newest version.
+// prepare completes the directory of a version, and returns its path. The directory of an older
+// version already has its control plane. prepare adds links to the other binaries of binDir.
 func prepare(binDir, version string) (string, error) {
 	dir := filepath.Join(binDir, "versions", version)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -42,8 +42,9 @@ func prepare(binDir, version string) (string, error) {
 	return dir, nil
 }
 
-// builtVersion returns the version of both parts of a control plane. The versions must be equal,
-// because a controller manager must not be newer than its API server.
+// builtVersion returns the version of the API server and the controller manager in dir. It returns
+// an error if their versions differ, because a controller manager must not be newer than its API
+// server.
 func builtVersion(ctx context.Context, dir string) (string, error) {
 	var versions []string
 	for _, name := range []string{playground.APIServer, playground.ControllerManager} {

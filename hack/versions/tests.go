@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// timeout bounds the tests of one package.
+	// timeout is the timeout of the tests of one package, in Go's notation.
 	timeout = "15m"
-	// killDelay is the time that the tests may take to end when they are interrupted.
+	// killDelay is the time between the interrupt of the tests and their kill.
 	killDelay = 30 * time.Second
 )
 
-// result is the result of the tests of an area.
+// result has the results of an area's tests.
 type result struct {
-	// pass is the number of tests that passed, including the cases of tables.
+	// pass is the number of passed tests, including subtests.
 	pass int
-	// failed has the names of tests that failed or did not run.
+	// failed has the names of the tests that failed or did not run.
 	failed []string
-	// output has the output of failed tests.
+	// output has the output of the failed tests.
 	output string
 }
 
@@ -42,7 +42,8 @@ func (r result) String() string {
 	return fmt.Sprintf("%d pass", r.pass)
 }
 
-// runArea runs an area's tests of a minor version against the binaries of a directory.
+// runArea runs the tests of an area with the binaries in dir. minor is the minor version of
+// Kubernetes.
 func runArea(ctx context.Context, dir string, minor uint, a area) (result, error) {
 	var all result
 	for _, t := range a.tests {
@@ -85,13 +86,13 @@ func runTests(ctx context.Context, dir string, t tests) (result, error) {
 	if err := cmd.Wait(); err != nil && (!errors.As(err, &exit) || ctx.Err() != nil) {
 		return result{}, fmt.Errorf("go test: %w", err)
 	} else if err != nil && len(r.failed) == 0 {
-		// This is a failure outside of a test, such as a playground that does not stop.
+		// The failure is not part of a test. For example, a playground did not stop.
 		r.failed = append(r.failed, t.pkg)
 	}
 	return r, nil
 }
 
-// read reads the output of go test -json for a package.
+// read parses the output of go test -json for one package.
 func read(events io.Reader, t tests) (result, error) {
 	var r result
 	said := make(map[string]*strings.Builder)
