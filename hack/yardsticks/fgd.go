@@ -22,18 +22,18 @@ import (
 var published embed.FS
 
 const (
-	// milliPerGPU is the amount of one GPU.
+	// milliPerGPU is the number of units per GPU: lists give shares of GPUs in thousandths.
 	milliPerGPU = 1000
-	// wholeOfTotal is the total request of the arriving pods at the measurement, as a part of all
-	// GPUs.
+	// wholeOfTotal is the ratio of the GPUs that arriving pods request to all GPUs of the cluster,
+	// at the time of the measurement.
 	wholeOfTotal = 1.0
 )
 
-// publication is a line of the results that the authors of FGD publish. It has the allocated and
-// the fragmented part of all GPUs in percent, by policy.
+// publication is a line of the results that the authors of FGD published. Each policy has two
+// fields, in percent of all GPUs: the allocated GPUs, and the fragmented GPUs.
 type publication struct{ random, bestFit, fgd, randomFragmented, bestFitFragmented, fgdFragmented string }
 
-// publications returns the published results by list.
+// publications returns the published results by the name of the pod list.
 func publications() (map[string]publication, error) {
 	f, err := published.Open("testdata/fgd.csv")
 	if err != nil {
@@ -51,11 +51,11 @@ func publications() (map[string]publication, error) {
 	return out, nil
 }
 
-// errTrace is returned if the row fgd has no lists to play.
+// errTrace is returned if the flag -trace is missing.
 var errTrace = errors.New("the row needs a directory of lists: -trace DIR, or TRACE=DIR for make")
 
-// fgdText plays the lists of pods in the trace's directory and compares allocation and
-// fragmentation.
+// fgdText simulates each pod list in the directory of the trace. It returns tables that compare
+// allocation and fragmentation with the published results.
 func fgdText(ctx context.Context, r *run) (string, error) {
 	theirs, err := publications()
 	if err != nil {
@@ -92,17 +92,18 @@ func fgdText(ctx context.Context, r *run) (string, error) {
 	return t.text(r.seeds), nil
 }
 
-// fgdTables are the two tables of the row.
+// fgdTables has the two tables of the row fgd.
 type fgdTables struct {
 	allocated, fragmented strings.Builder
-	// lists counts the lists in the tables. behind has the lists where the criterion allocates less
-	// than best fit, with the difference.
+	// lists is the number of pod lists in the tables. behind has the pod lists where Reprieve with
+	// its fragmentation criterion allocates less than best fit. Its values are the differences in
+	// percent of all GPUs; they are negative.
 	lists       int
 	behind      map[string]float64
 	unsupported []string
 }
 
-// add adds the lines of a list.
+// add adds the results of a pod list to both tables.
 func (t *fgdTables) add(name string, f *filling, pub *publication, m *means) {
 	t.lists++
 	difference := m.on.allocated - m.bestFit.allocated
@@ -117,7 +118,7 @@ func (t *fgdTables) add(name string, f *filling, pub *publication, m *means) {
 		m.bestFit.fragmented, m.random.fragmented, m.off.fragmented, m.on.fragmented)
 }
 
-// text returns the block of the row.
+// text returns the text of the row fgd with both tables.
 func (t *fgdTables) text(seeds int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Means of %d orders of arrival. GPUs that pods have, as a part of all GPUs:\n\n", seeds)
@@ -138,22 +139,25 @@ func (t *fgdTables) text(seeds int) string {
 	return strings.ReplaceAll(b.String(), "– %", "–")
 }
 
-// filling fills the nodes of a trace with its pods. No pod ends.
+// filling is a simulation that places pods on nodes until the cluster is full. Placed pods never
+// end.
 type filling struct {
 	nodes []core.Amounts
 	pods  []core.Amounts
-	// total is the sum of all GPUs. gpuPods counts the pods with whole GPUs, and models counts the
-	// pods that name a model of GPU. shares counts the pods with a share of a GPU; the field pods
-	// does not have these.
+	// total is the number of GPUs in thousandths. These fields count pods of the list:
+	//
+	//   - gpuPods: pods that request whole GPUs
+	//   - models: pods that name a GPU model
+	//   - shares: pods that request a part of a GPU; they are not in the field pods
 	total                   int64
 	gpuPods, shares, models int
 }
 
-// cpus and gpus are the indexes of CPUs and GPUs in amounts. Memory is between them.
+// cpus and gpus are the indexes of CPUs and GPUs in core.Amounts. Index 1 is for memory.
 const cpus, gpus = 0, 2
 
-// newFilling reads a list of nodes and a list of pods. Some lists have no times and no QoS, so
-// package openb cannot read them.
+// newFilling reads a list of nodes and a list of pods. It does not use package openb, which cannot
+// read lists without the columns for times and QoS.
 func newFilling(nodes, pods string) (*filling, error) {
 	f := &filling{}
 	err := eachLine(nodes, func(l *line) {
@@ -181,13 +185,14 @@ func newFilling(nodes, pods string) (*filling, error) {
 	return f, err
 }
 
-// line is a line of a list, by column.
+// line is a line of a CSV file. of maps the name of a column to the value.
 type line struct {
 	of  map[string]string
 	err error
 }
 
-// number returns a column as a number. The first error of a line is kept.
+// number parses the value of a column as an integer. If it fails, it sets l.err, unless an earlier
+// call has set it.
 func (l *line) number(column string) int64 {
 	n, err := strconv.ParseInt(l.of[column], 10, 64)
 	if err != nil && l.err == nil {
@@ -196,7 +201,7 @@ func (l *line) number(column string) int64 {
 	return n
 }
 
-// eachLine calls a function for each line of a list whose first line names the columns.
+// eachLine calls do for each line of a CSV file. The first line names the columns.
 func eachLine(name string, do func(*line)) error {
 	file, err := os.Open(name)
 	if err != nil {
@@ -219,8 +224,8 @@ func eachLine(name string, do func(*line)) error {
 	return nil
 }
 
-// arrivals returns pods in a random order until they request all GPUs. If the whole list requests
-// less, its pods arrive again, drawn at random.
+// arrivals returns pods in a random order, until their requests reach wholeOfTotal of all GPUs. If
+// the pods of the list are not enough, arrivals adds randomly chosen pods of the list.
 func (f *filling) arrivals(random *rand.Rand) []core.Amounts {
 	order, sum := random.Perm(len(f.pods)), int64(0)
 	var out []core.Amounts
@@ -235,11 +240,12 @@ func (f *filling) arrivals(random *rand.Rand) []core.Amounts {
 	return out
 }
 
-// means has the mean results of several orders of arrival, by policy. off and on are Reprieve
-// without and with the criterion of fragmentation.
+// means has the mean results of each policy over several orders of arrival. off is Reprieve without
+// its fragmentation criterion, and on is Reprieve with it.
 type means struct{ bestFit, random, off, on filled }
 
-// means plays several orders of arrival and returns the mean results.
+// means runs the simulation with several orders of arrival. It returns the mean results of each
+// policy.
 func (f *filling) means(ctx context.Context, r *run, name string) (*means, error) {
 	var sum means
 	mix := f.criterion()
@@ -270,7 +276,7 @@ func (f *filling) means(ctx context.Context, r *run, name string) (*means, error
 	return &sum, nil
 }
 
-// add adds another result, weighted by part.
+// add adds the values of o to x, each multiplied by part.
 func (x *filled) add(o filled, part float64) {
 	x.allocated += part * o.allocated
 	x.fragmented += part * o.fragmented

@@ -8,8 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fragmentation"
 )
 
-// mixOf returns the mix of some pods, with the most frequent kinds first. As in the paper, a kind
-// is a number of CPUs and of GPUs. Kinds past [fragmentation.MostShapes] are left out.
+// mixOf returns the mix of the pods' kinds, the most frequent kind first. As in the FGD paper, a
+// kind is a number of CPUs and a number of GPUs. The mix has at most [fragmentation.MostShapes]
+// kinds.
 func mixOf(pods []core.Amounts) *fragmentation.Mix {
 	type kind [gpus + 1]int64
 	counts := make(map[kind]int64)
@@ -27,17 +28,17 @@ func mixOf(pods []core.Amounts) *fragmentation.Mix {
 	return mix
 }
 
-// criterion returns the mix for decisions: the kinds of pods with GPUs. The others have the same
-// effect on all nodes.
+// criterion returns the mix for Reprieve's fragmentation criterion. It omits the kinds without
+// GPUs, because all nodes have the same value for them.
 func (f *filling) criterion() *fragmentation.Mix {
 	return mixOf(slices.DeleteFunc(slices.Clone(f.pods), func(p core.Amounts) bool { return p[gpus] == 0 }))
 }
 
-// filled is the state after one order of arrival: the allocated and the fragmented part of all
-// GPUs, in percent.
+// filled is the result after one order of arrival: the allocated GPUs and the fragmented GPUs, in
+// percent of all GPUs.
 type filled struct{ allocated, fragmented float64 }
 
-// result returns the final state of an order of arrival, given the free amounts of each node.
+// result returns the result after one order of arrival. free has the free amounts of each node.
 func (f *filling) result(free []core.Amounts) filled {
 	mix := mixOf(f.pods)
 	unused, unusable := int64(0), int64(0)

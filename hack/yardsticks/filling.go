@@ -9,11 +9,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fragmentation"
 )
 
-// chooser returns one of the nodes that a request fits on, given the free amounts of all nodes.
+// chooser selects a node for a request and returns its index. fitting has the indexes of the nodes
+// with enough room, and free has the free amounts of all nodes.
 type chooser func(free []core.Amounts, fitting []int, request core.Amounts) int
 
-// fill places pods one after the other and returns the result. Pods that fit on no node are
-// dropped.
+// fill places pods one after the other on the nodes that choose selects. It drops the pods that fit
+// on no node.
 func (f *filling) fill(pods []core.Amounts, choose chooser) filled {
 	free := make([]core.Amounts, len(f.nodes))
 	for n := range free {
@@ -51,8 +52,9 @@ func fits(request, free core.Amounts) bool {
 	return true
 }
 
-// leastLeft chooses the best fit: the node with the least room left after the request. Each
-// resource counts relative to the largest node.
+// leastLeft is a chooser for the policy best fit. It selects the node with the least room left
+// after the placement. The room of a node is a sum over its resources, each relative to the largest
+// node.
 func (f *filling) leastLeft(free []core.Amounts, fitting []int, request core.Amounts) int {
 	largest := make(core.Amounts, len(request))
 	for _, n := range f.nodes {
@@ -73,7 +75,8 @@ func (f *filling) leastLeft(free []core.Amounts, fitting []int, request core.Amo
 	return best
 }
 
-// byCore fills the nodes by the decisions of Reprieve's core. mix is the criterion; nil for none.
+// byCore places pods on the nodes that Reprieve's core selects. mix is the mix of the fragmentation
+// criterion; nil switches the criterion off.
 func (f *filling) byCore(pods []core.Amounts, mix *fragmentation.Mix) (filled, error) {
 	cluster := core.NewCluster([]string{"cpu", "memory", "nvidia.com/gpu"})
 	states, free := make(map[string]*core.NodeState, len(f.nodes)), make([]core.Amounts, len(f.nodes))

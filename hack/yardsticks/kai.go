@@ -9,29 +9,30 @@ import (
 )
 
 const (
-	// kaiGPUs is the number of GPUs of each node, and kaiMembers the number of pods of a
-	// distributed job.
+	// kaiGPUs is the number of GPUs of each node. kaiMembers is the number of pods of a distributed
+	// job.
 	kaiGPUs, kaiMembers = 8, 10
-	// kaiShare is the number of GPUs of each pod if many distributed jobs reclaim.
+	// kaiShare is the number of GPUs that each pod requests in the test with many distributed jobs.
 	kaiShare = 5
-	// kaiSamples is the number of measurements of the time until a job is reported unschedulable.
+	// kaiSamples is the number of jobs in the test that measures how fast a job is reported
+	// unschedulable.
 	kaiSamples = 10
-	// kaiNodes is the number of nodes that the published times are for.
+	// kaiNodes is the number of nodes in KAI's published measurements.
 	kaiNodes = 500
-	// kaiPatience is the time that one test may take.
+	// kaiPatience is the timeout of one test.
 	kaiPatience = 20 * time.Minute
 )
 
-// kaiTest is one of KAI's scale tests.
+// kaiTest is one of the published scale tests of the KAI scheduler.
 type kaiTest struct {
 	name string
-	// seconds is the time that KAI publishes, for kaiNodes.
+	// seconds is the published time of KAI on kaiNodes nodes.
 	seconds float64
-	// play prepares a cluster without a scheduler and returns the measured time.
+	// play runs the test and returns the measured time. At its start, the cluster has no scheduler.
 	play func(ctx context.Context, c *kaiCluster) (time.Duration, error)
 }
 
-// kaiTests lists the tests that Reprieve can run, on some nodes.
+// kaiTests returns the tests that Reprieve can run, for a number of nodes.
 func kaiTests(nodes int) []kaiTest {
 	return []kaiTest{
 		{fmt.Sprintf("%d jobs of one GPU fill the cluster", nodes*kaiGPUs), 397.8, fillCluster},
@@ -42,7 +43,8 @@ func kaiTests(nodes int) []kaiTest {
 	}
 }
 
-// kaiLine returns the line of a test. Published times are left out for another number of nodes.
+// kaiLine returns the table row of a test. It omits the published time if the number of nodes
+// differs from kaiNodes.
 func kaiLine(test *kaiTest, nodes int, took time.Duration) string {
 	if nodes != kaiNodes {
 		return fmt.Sprintf("| %s | – | %.2f s | – |", test.name, took.Seconds())
@@ -50,7 +52,7 @@ func kaiLine(test *kaiTest, nodes int, took time.Duration) string {
 	return fmt.Sprintf("| %s | %.1f s | %.2f s | %.1f× |", test.name, test.seconds, took.Seconds(), test.seconds/took.Seconds())
 }
 
-// kaiText plays KAI's scale tests, each on a playground of its own.
+// kaiText runs the scale tests, each on a new playground, and returns the table of results.
 func kaiText(ctx context.Context, r *run) (string, error) {
 	if r.kaiNodes < kaiMembers {
 		return "", fmt.Errorf("the row needs at least %d nodes, and there are %d", kaiMembers, r.kaiNodes)
@@ -70,7 +72,7 @@ func kaiText(ctx context.Context, r *run) (string, error) {
 	return b.String(), nil
 }
 
-// playKAI plays one test.
+// playKAI runs one test and returns the measured time.
 func (r *run) playKAI(ctx context.Context, test *kaiTest) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, kaiPatience)
 	defer cancel()
@@ -86,8 +88,8 @@ func (r *run) playKAI(ctx context.Context, test *kaiTest) (took time.Duration, e
 	return test.play(ctx, c)
 }
 
-// fillCluster measures how long single pods take to fill the cluster. The pods exist before the
-// scheduler starts.
+// fillCluster measures how long the scheduler takes to place a single pod on each GPU. The pods
+// exist before the scheduler starts.
 func fillCluster(ctx context.Context, c *kaiCluster) (time.Duration, error) {
 	if err := c.createQueues(ctx, 0); err != nil {
 		return 0, err
@@ -98,8 +100,8 @@ func fillCluster(ctx context.Context, c *kaiCluster) (time.Duration, error) {
 	return c.timeUntilPlaced(ctx, "job", c.nodes*kaiGPUs)
 }
 
-// reportUnschedulable measures the mean time until a job is reported unschedulable. It needs one
-// GPU more than the other queue has beyond its quota.
+// reportUnschedulable measures the mean time until a job is reported unschedulable. The job needs
+// one GPU more than it can reclaim: the filler queue has too few GPUs above its quota.
 func reportUnschedulable(ctx context.Context, c *kaiCluster) (time.Duration, error) {
 	if err := c.fill(ctx, int64((c.nodes-kaiMembers)*kaiGPUs+1)); err != nil {
 		return 0, err
@@ -118,7 +120,7 @@ func reportUnschedulable(ctx context.Context, c *kaiCluster) (time.Duration, err
 	return sum / kaiSamples, nil
 }
 
-// reclaimForOneJob measures how long one job takes to reclaim half of the nodes.
+// reclaimForOneJob measures how long the scheduler takes to reclaim half of the nodes for one job.
 func reclaimForOneJob(ctx context.Context, c *kaiCluster) (time.Duration, error) {
 	if err := c.fill(ctx, 0); err != nil {
 		return 0, err
@@ -137,7 +139,7 @@ func reclaimForOneJob(ctx context.Context, c *kaiCluster) (time.Duration, error)
 	return since(ctx, began, placed)
 }
 
-// reclaimForPods measures how long single pods take to reclaim the cluster.
+// reclaimForPods measures how long the scheduler takes to reclaim all GPUs for single pods.
 func reclaimForPods(ctx context.Context, c *kaiCluster) (time.Duration, error) {
 	if err := c.fill(ctx, 0); err != nil {
 		return 0, err
@@ -148,7 +150,7 @@ func reclaimForPods(ctx context.Context, c *kaiCluster) (time.Duration, error) {
 	return c.timeUntilPlaced(ctx, "job", c.nodes*kaiGPUs)
 }
 
-// reclaimForJobs measures how long many distributed jobs take to reclaim room.
+// reclaimForJobs measures how long the scheduler takes to reclaim GPUs for many distributed jobs.
 func reclaimForJobs(ctx context.Context, c *kaiCluster) (time.Duration, error) {
 	if err := c.fill(ctx, 0); err != nil {
 		return 0, err
@@ -162,7 +164,7 @@ func reclaimForJobs(ctx context.Context, c *kaiCluster) (time.Duration, error) {
 	return c.timeUntilPlaced(ctx, "job", jobs*kaiMembers)
 }
 
-// since returns the time from a moment until a time arrives.
+// since receives a time from until, and returns the duration from began to that time.
 func since(ctx context.Context, began time.Time, until <-chan time.Time) (time.Duration, error) {
 	select {
 	case <-ctx.Done():

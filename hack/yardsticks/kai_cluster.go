@@ -28,17 +28,18 @@ import (
 )
 
 const (
-	// fillerQueue runs the work that is reclaimed, and reclaimQueue the work that reclaims.
+	// The work in fillerQueue fills the cluster and is evicted. The work in reclaimQueue reclaims
+	// its room.
 	fillerQueue, reclaimQueue = "filler", "reclaim"
-	// creators is the number of concurrent calls that create objects.
+	// creators is the number of concurrent API calls that create objects.
 	creators = 32
-	// nvidiaGPU is the resource of the tests.
+	// nvidiaGPU is the name of the GPU resource that nodes have and pods request.
 	nvidiaGPU corev1.ResourceName = "nvidia.com/gpu"
 	// pause is the interval between two reads of a PodGroup.
 	pause = 20 * time.Millisecond
 )
 
-// kaiCluster is a playground for one test.
+// kaiCluster is a playground that runs one test.
 type kaiCluster struct {
 	p       *playground.Playground
 	objects client.Client
@@ -65,7 +66,7 @@ func newKAICluster(ctx context.Context, binDir string, nodes int) (*kaiCluster, 
 	return c, nil
 }
 
-// connect makes the clients, without a rate limit.
+// connect creates clients without a rate limit.
 func (c *kaiCluster) connect() error {
 	config := c.p.RESTConfig()
 	config.QPS = -1
@@ -89,8 +90,8 @@ func (c *kaiCluster) startScheduler(ctx context.Context) error {
 	return err
 }
 
-// createQueues creates both queues. The filler queue has a quota of GPUs, and can use more only
-// from unused room.
+// createQueues creates both queues. quota is the GPU quota of the filler queue. The queue can
+// exceed its quota only while other queues do not need the room.
 func (c *kaiCluster) createQueues(ctx context.Context, quota int64) error {
 	filler := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: fillerQueue}}
 	filler.Spec.OverQuotaWeight = ptr.To[int32](0)
@@ -103,7 +104,7 @@ func (c *kaiCluster) createQueues(ctx context.Context, quota int64) error {
 	return c.objects.Create(ctx, &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: reclaimQueue}})
 }
 
-// fill creates the queues and runs a pod of the filler queue on every GPU.
+// fill creates the queues, and runs a pod of the filler queue on each GPU of the cluster.
 func (c *kaiCluster) fill(ctx context.Context, quota int64) error {
 	if err := c.createQueues(ctx, quota); err != nil {
 		return err
@@ -118,7 +119,7 @@ func (c *kaiCluster) fill(ctx context.Context, quota int64) error {
 	return c.waitRunning(ctx, len(pods))
 }
 
-// singles returns a pod of one GPU for every GPU.
+// singles returns a single-GPU pod for each GPU of the cluster.
 func (c *kaiCluster) singles(name, queue string) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i := range c.nodes * kaiGPUs {
@@ -129,7 +130,7 @@ func (c *kaiCluster) singles(name, queue string) []*corev1.Pod {
 	return pods
 }
 
-// createGang creates a gang in the reclaiming queue. Each member requests some GPUs.
+// createGang creates a gang in reclaimQueue. Each member requests a number of GPUs.
 func (c *kaiCluster) createGang(ctx context.Context, name string, members int, gpus int64) error {
 	group := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}
 	group.Spec.QueueName = ptr.To(reclaimQueue)
@@ -168,7 +169,8 @@ func (c *kaiCluster) createPods(ctx context.Context, pods []*corev1.Pod) error {
 	return g.Wait()
 }
 
-// timeUntilPlaced starts the scheduler and returns the time until a number of pods have nodes.
+// timeUntilPlaced starts the scheduler. It returns the time until count pods whose names begin with
+// prefix have nodes.
 func (c *kaiCluster) timeUntilPlaced(ctx context.Context, prefix string, count int) (time.Duration, error) {
 	placed, err := c.followPlaced(ctx, prefix, count)
 	if err != nil {
@@ -181,8 +183,8 @@ func (c *kaiCluster) timeUntilPlaced(ctx context.Context, prefix string, count i
 	return since(ctx, began, placed)
 }
 
-// timeUntilReported creates a gang and returns the time until its PodGroup reports that the gang is
-// unschedulable. It deletes the gang.
+// timeUntilReported creates a gang, and returns the time until its PodGroup reports that the gang
+// is unschedulable. It deletes the gang afterwards.
 func (c *kaiCluster) timeUntilReported(ctx context.Context, name string, members int) (time.Duration, error) {
 	began := time.Now()
 	if err := c.createGang(ctx, name, members, kaiGPUs); err != nil {
@@ -208,7 +210,7 @@ func (c *kaiCluster) timeUntilReported(ctx context.Context, name string, members
 	return took, errors.Join(err, c.objects.Delete(ctx, group))
 }
 
-// followPlaced returns a channel that gets the time when a number of pods whose names begin with a
+// followPlaced returns a channel. It receives the time when count pods whose names begin with
 // prefix have nodes.
 func (c *kaiCluster) followPlaced(ctx context.Context, prefix string, count int) (<-chan time.Time, error) {
 	return c.follow(ctx, count, func(pod *corev1.Pod) bool {
@@ -216,7 +218,7 @@ func (c *kaiCluster) followPlaced(ctx context.Context, prefix string, count int)
 	})
 }
 
-// waitRunning waits until a number of pods run.
+// waitRunning waits until count pods run.
 func (c *kaiCluster) waitRunning(ctx context.Context, count int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -228,7 +230,7 @@ func (c *kaiCluster) waitRunning(ctx context.Context, count int) error {
 	return err
 }
 
-// follow returns a channel that gets the time when a number of pods have met a condition.
+// follow returns a channel. It receives the time when count pods have met the condition.
 func (c *kaiCluster) follow(ctx context.Context, count int, met func(*corev1.Pod) bool) (<-chan time.Time, error) {
 	factory := informers.NewSharedInformerFactory(c.kube, 0)
 	all, names, lock := make(chan time.Time, 1), make(map[string]bool), sync.Mutex{}

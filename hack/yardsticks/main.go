@@ -1,9 +1,10 @@
-// The yardsticks command measures Reprieve by the published tests of other schedulers. It writes
-// the rows of docs/results/yardsticks.md.
+// The yardsticks command compares Reprieve with other schedulers, by tests and results that these
+// schedulers published. It writes docs/results/yardsticks.md.
 //
 //	go run ./hack/yardsticks -doc docs/results/yardsticks.md -rows peers,fgd,scale,kai -trace DIR
 //
-// Each row replaces its own block of the page. Blocks of other rows stay as they are.
+// The page has a block of text for each row. The command replaces only the blocks of the selected
+// rows.
 package main
 
 import (
@@ -47,35 +48,37 @@ func main() {
 	}
 }
 
-// run is one run of the command.
+// run has the settings of one run of the command.
 type run struct {
 	doc, trace string
 	seeds      int
-	// sizes are the numbers of nodes of the row scale.
+	// sizes are the numbers of nodes in the clusters of the row scale.
 	sizes []int
-	// kaiNodes and binDir are the number of nodes and the directory of the binaries of the row kai.
+	// kaiNodes is the number of nodes in the row kai. binDir is the directory with the binaries of
+	// the playground.
 	kaiNodes int
 	binDir   string
-	// out gets the rows if there is no page, and progress gets a line for each step.
+	// out receives the blocks if doc is empty. progress receives a line of text for each step.
 	out, progress io.Writer
 }
 
-// row is one part of the page.
+// row is one comparison. It has a block in the page.
 type row struct {
 	name string
-	// text runs the row and returns its block.
+	// text runs the comparison and returns the text of its block.
 	text func(ctx context.Context, r *run) (string, error)
 }
 
-// rows lists all rows, in the order of the page.
+// rows returns all rows in the order of the page.
 func rows() []row {
 	return []row{{"peers", peersText}, {"fgd", fgdText}, {"scale", scaleText}, {"kai", kaiText}}
 }
 
-// errRow is wrapped by the error about a row that does not exist.
+// errRow is wrapped by the error for the name of an unknown row.
 var errRow = errors.New("no such row")
 
-// chosen returns the rows with the given names, separated by commas; all rows for none.
+// chosen returns the rows with the given names, which are separated by commas. An empty string
+// selects all rows.
 func chosen(names string) ([]row, error) {
 	all := rows()
 	if names == "" {
@@ -92,7 +95,8 @@ func chosen(names string) ([]row, error) {
 	return out, nil
 }
 
-// write runs rows and writes their blocks. A row that fails leaves the blocks before it written.
+// write runs the named rows, one after the other, and writes the block of each. If a row fails, the
+// blocks of earlier rows stay written.
 func (r *run) write(ctx context.Context, names string) error {
 	some, err := chosen(names)
 	if err != nil {
@@ -111,7 +115,7 @@ func (r *run) write(ctx context.Context, names string) error {
 	return nil
 }
 
-// put replaces the block of a row in the page, or prints the block.
+// put replaces the block of a row in the page. If r.doc is empty, it prints the block instead.
 func (r *run) put(name, text string) error {
 	if r.doc == "" {
 		_, err := fmt.Fprintln(r.out, text)
@@ -128,7 +132,7 @@ func (r *run) put(name, text string) error {
 	return os.WriteFile(r.doc, []byte(page), 0o644)
 }
 
-// replaced returns a page with the text of a row's block replaced.
+// replaced returns the page with a new text for the block of a row.
 func replaced(page, name, text string) (string, error) {
 	begin := fmt.Sprintf("<!-- make yardsticks ROWS=%s writes from here -->\n", name)
 	end := fmt.Sprintf("<!-- the row %s ends here -->\n", name)

@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fragmentation"
 )
 
-// page is the page that the command writes into.
+// page is the path of the page that the command writes.
 const page = "../../docs/results/yardsticks.md"
 
 // TestPageHasRows checks that the page has the block of each row.
@@ -35,8 +35,8 @@ func TestPageHasRows(t *testing.T) {
 	}
 }
 
-// TestPeersRow checks that the page has the outcomes that the command prints. They do not depend on
-// the machine.
+// TestPeersRow checks that the committed page has the current results of the row peers. These
+// results do not depend on the machine.
 func TestPeersRow(t *testing.T) {
 	t.Parallel()
 	doc := filepath.Join(t.TempDir(), "page.md")
@@ -61,7 +61,7 @@ func TestPeersRow(t *testing.T) {
 	}
 }
 
-// TestChosen checks that rows are selected by name.
+// TestChosen checks that chosen selects rows by name.
 func TestChosen(t *testing.T) {
 	t.Parallel()
 	if got, err := chosen(""); err != nil || len(got) != len(rows()) {
@@ -75,20 +75,22 @@ func TestChosen(t *testing.T) {
 	}
 }
 
-// TestFilling checks that pods run on the nodes that the policy chooses, and that pods without room
-// are dropped.
+// TestFilling checks that fill places pods on the nodes that the chooser selects, and drops pods
+// that fit on no node.
 func TestFilling(t *testing.T) {
 	t.Parallel()
 	f := &filling{
 		nodes: []core.Amounts{{8000, 64, 4000}, {4000, 64, 2000}}, total: 6000,
 		pods: []core.Amounts{{1000, 1, 2000}, {1000, 1, 4000}},
 	}
-	// The small node is the best fit of the small pod, so both pods find room.
+	// The small node is the best fit for the small pod. So the large node has room for the large
+	// pod.
 	if got := f.fill(f.pods, f.leastLeft); got.allocated != 100 || got.fragmented != 0 {
 		t.Errorf("best fit allocates %.1f %%, want 100 %%", got.allocated)
 	}
 	first := func(_ []core.Amounts, fitting []int, _ core.Amounts) int { return fitting[0] }
-	// Each node has two free GPUs left, which the large pod cannot use.
+	// This chooser places the small pod on the large node. Then each node has two free GPUs, and
+	// the large pod finds no room.
 	if got := f.fill(f.pods, first); got.allocated < 33 || got.allocated > 34 || got.fragmented < 33 || got.fragmented > 34 {
 		t.Errorf("the first node allocates %.1f %% and leaves %.1f %% fragmented, want a third each", got.allocated, got.fragmented)
 	}
@@ -106,7 +108,8 @@ func TestFilling(t *testing.T) {
 	}
 }
 
-// TestKAILine checks that published times are shown only beside times for the same number of nodes.
+// TestKAILine checks that a table row shows the published time only if the number of nodes is
+// kaiNodes.
 func TestKAILine(t *testing.T) {
 	t.Parallel()
 	for nodes, want := range map[int]string{
@@ -119,7 +122,8 @@ func TestKAILine(t *testing.T) {
 	}
 }
 
-// TestGenerated checks that decisions on a generated cluster preempt, with queues and without.
+// TestGenerated checks that decisions on a generated cluster evict victims, with queues and without
+// queues.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	for _, queues := range []int{0, leaves} {
@@ -134,8 +138,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestCycles checks that the scheduler's own cycles place a pod, and preempt for a pod and for a
-// gang.
+// TestCycles checks that scheduling cycles place a pod, preempt for a pod, and preempt for a gang.
 func TestCycles(t *testing.T) {
 	t.Parallel()
 	got, err := timeCycles(t.Context(), 200, cycles{pods: 2, gangs: 2})

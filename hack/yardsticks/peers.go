@@ -10,7 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/peers"
 )
 
-// peersText compares the outcomes of the peers' cases with Reprieve's.
+// peersText runs test cases of other schedulers, and compares their expected outcomes with
+// Reprieve's outcomes.
 func peersText(_ context.Context, r *run) (string, error) {
 	tables, err := peers.Tables()
 	if err != nil {
@@ -63,7 +64,7 @@ func plus(a, b peers.Agreement) peers.Agreement {
 	}
 }
 
-// countsOf returns the cells of a row.
+// countsOf returns the last four cells of a table row: the numbers of cases, with percentages.
 func countsOf(a peers.Agreement) string {
 	part := func(n int) string { return fmt.Sprintf("%d (%.0f %%)", n, 100*float64(n)/float64(max(a.Cases, 1))) }
 	return fmt.Sprintf("%d | %s | %s | %s", a.Cases, part(a.Agree), part(a.Explained), part(a.Agree+a.Explained))

@@ -14,21 +14,25 @@ import (
 )
 
 const (
-	// podsPerNode is the number of pods on each node: 8 pods with a GPU each, and 7 pods without.
+	// podsPerNode is the number of pods on each node: 8 pods with one GPU each, and 7 pods without
+	// a GPU.
 	podsPerNode = 15
-	// podDecisions and gangDecisions are the numbers of timed decisions.
+	// podDecisions is the number of timed decisions for a pod, and gangDecisions the number for a
+	// gang.
 	podDecisions, gangDecisions = 100, 10
-	// gangSize is the number of members of the gang. Each requests a node's GPUs.
+	// gangSize is the number of members of the gang. Each member requests all GPUs of a node.
 	gangSize = 1000
-	// fewestNodes is the lowest number of nodes. With fewer, the gang exceeds its queue's share.
+	// fewestNodes is the lowest valid number of nodes. On fewer nodes, the gang exceeds the fair
+	// share of its queue.
 	fewestNodes = 10_000
-	// leaves is the number of leaf queues, in groups of leavesPerTop.
+	// leaves is the number of leaf queues. Each of their parent queues has leavesPerTop leaf
+	// queues.
 	leaves, leavesPerTop = 1000, 200
-	// mebi is a MiB.
+	// mebi is the number of bytes in a MiB.
 	mebi = 1 << 20
 )
 
-// setSizes sets the sizes of the row scale from a text with commas.
+// setSizes parses the numbers of nodes for the row scale. The text separates them with commas.
 func (r *run) setSizes(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
@@ -40,7 +44,7 @@ func (r *run) setSizes(text string) error {
 	return nil
 }
 
-// scaleText times decisions of the core, and the scheduler's own cycles, on generated clusters.
+// scaleText times decisions of the core, and whole scheduling cycles, on generated clusters.
 func scaleText(ctx context.Context, r *run) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d cores, %s/%s, %s.\n\nThe core alone: %d decisions for a pod, %d for a gang; 15 nodes change before each.\n\n",
@@ -68,19 +72,20 @@ func scaleText(ctx context.Context, r *run) (string, error) {
 	return b.String(), nil
 }
 
-// generated is a cluster with full nodes.
+// generated is a generated cluster without free GPUs.
 type generated struct {
 	cluster *core.Cluster
-	// nodes is the number of nodes, and queues the number of leaf queues; 0 for no queues.
+	// nodes is the number of nodes. queues is the number of leaf queues; 0 if the cluster has no
+	// queues.
 	nodes, queues int
 	members       []*core.QueueMembership
 	requests      [2]core.Amounts
 	capacity      core.Amounts
-	// turn counts the changes to nodes.
+	// turn counts the changes of nodes. It selects the node to change next.
 	turn int
 }
 
-// timed generates a cluster and returns its line of the table.
+// timed generates a cluster and times decisions on it. It returns the table row.
 func timed(nodes, queues int) (string, error) {
 	began := time.Now()
 	g, err := generate(nodes, queues)
@@ -109,7 +114,7 @@ func timed(nodes, queues int) (string, error) {
 		ms(load), ms(first[0]), ms(part(pods, 50)), ms(part(pods, 99)), ms(part(gangs, 50)), ms(gangs[len(gangs)-1]), heap), nil
 }
 
-// ms returns a time in milliseconds, or in seconds from one second on.
+// ms formats a duration in milliseconds, or in seconds if it is at least one second.
 func ms(d time.Duration) string {
 	if d >= time.Second {
 		return fmt.Sprintf("%.2f s", d.Seconds())
@@ -117,7 +122,7 @@ func ms(d time.Duration) string {
 	return fmt.Sprintf("%.3g ms", float64(d.Microseconds())/1000)
 }
 
-// part returns a percentile of sorted times.
+// part returns a percentile of durations, which are sorted in ascending order.
 func part(sorted []time.Duration, percent int) time.Duration {
 	return sorted[max((len(sorted)*percent+99)/100-1, 0)]
 }
@@ -149,10 +154,11 @@ func leafName(q int) string { return fmt.Sprintf("leaf-%04d", q) }
 
 func topName(q int) string { return fmt.Sprintf("top-%d", q/leavesPerTop) }
 
-// allocatable returns the room of a node: milli-CPUs, MiB, GPUs and pods.
+// allocatable returns the amounts of an empty node: milli-CPUs, MiB of memory, GPUs and pods.
 func allocatable() core.Amounts { return core.Amounts{96_000, 1 << 20, 8, 110} }
 
-// set replaces a node with 15 pods, of priorities 10 to 59.
+// set replaces the state of node n by a node with podsPerNode pods. Their priorities are from 10 to
+// 59.
 func (g *generated) set(n int) error {
 	st := &core.NodeState{Node: core.Node{Name: fmt.Sprintf("node-%06d", n), Allocatable: allocatable(), Free: allocatable()}}
 	for i := range podsPerNode {
@@ -173,8 +179,8 @@ func (g *generated) set(n int) error {
 	return g.cluster.SetNode(st)
 }
 
-// setQueues adds the queues. The preemptor's queue and each queue with pods have unlimited demand,
-// so they all have a share. The queues beside the preemptor's queue are empty.
+// setQueues adds the queues. The preemptor's queue and all queues with pods have unlimited demand,
+// so each has a fair share. The sibling queues of the preemptor's queue are empty.
 func (g *generated) setQueues() {
 	var queues []fairshare.Queue
 	add := func(name, parent string) {
@@ -199,7 +205,7 @@ func (g *generated) setQueues() {
 	g.cluster.SetQueues(tree, tree.FairShares(g.capacity, nil, demand))
 }
 
-// preemptor returns a workload that requests whole nodes.
+// preemptor returns a workload with a number of members. Each member requests all GPUs of a node.
 func (g *generated) preemptor(name string, members int) *core.Preemptor {
 	p := &core.Preemptor{Namespace: "new", Name: name, UID: name, Priority: 100, MinCount: members, Now: 1 << 60}
 	if g.queues > 0 {
@@ -222,8 +228,8 @@ func (g *generated) gang() *core.Preemptor {
 	return p
 }
 
-// decide times some decisions and returns the times in ascending order. Nodes change before each,
-// which is part of the time.
+// decide times a number of decisions and returns the durations in ascending order. Before each
+// decision it changes podsPerNode nodes, which the duration includes.
 func (g *generated) decide(p *core.Preemptor, times int) ([]time.Duration, error) {
 	out := make([]time.Duration, 0, times)
 	for range times {

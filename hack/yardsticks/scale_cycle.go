@@ -18,23 +18,28 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 )
 
-// cycles has the numbers of timed cycles, by kind.
+// cycles has the number of timed scheduling cycles for a pod, and for a gang.
 type cycles struct{ pods, gangs int }
 
-// cycleTimes are the results of the scheduler's cycles on one cluster.
+// cycleTimes has the durations of scheduling cycles on one cluster.
 type cycleTimes struct {
 	nodes int
-	// load is the time to fill the scheduler's cache and indexes. start is load plus the time until
-	// the first decision.
+	// load is the time to fill the scheduler's cache and indexes. start is the time until the first
+	// decision; it includes load.
 	load, start time.Duration
-	// free, pods and gangs are sorted times of cycles: for a pod that fits, for a pod that
-	// preempts, and for a gang that preempts.
+	// These are sorted durations of cycles:
+	//
+	//   - free: for a pod that fits
+	//   - pods: for a pod that preempts
+	//   - gangs: for a gang that preempts
 	free, pods, gangs []time.Duration
-	// heap is the size of live objects, and peak is the memory from the system, in MiB.
+	// heap is the size of the live objects on the heap, and peak the memory obtained from the
+	// operating system, in MiB.
 	heap, peak uint64
 }
 
-// cycleTable times the scheduler's own cycles and returns their table.
+// cycleTable times scheduling cycles on clusters of several sizes, and returns the table of
+// durations.
 func cycleTable(ctx context.Context, r *run, times cycles) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d cycles for a pod, %d for a gang; pods on 15 nodes change before each.\n\n", times.pods, times.gangs)
@@ -57,13 +62,14 @@ func cycleTable(ctx context.Context, r *run, times cycles) (string, error) {
 	return b.String(), nil
 }
 
-// line returns the line of the table.
+// line returns the table row of a cluster.
 func (t *cycleTimes) line() string {
 	return fmt.Sprintf("| %d | %d | %s | %s | %s | %s | %s | %s | %s | %s | %d MiB | %d MiB |", t.nodes, t.nodes*podsPerNode, ms(t.load), ms(t.start),
 		ms(part(t.free, 50)), ms(part(t.free, 99)), ms(part(t.pods, 50)), ms(part(t.pods, 99)), ms(part(t.gangs, 50)), ms(t.gangs[len(t.gangs)-1]), t.heap, t.peak)
 }
 
-// growthText returns the growth of the times, as a power of the number of nodes.
+// growthText compares the durations on two clusters. It expresses the growth as a power of the
+// number of nodes.
 func growthText(small, large *cycleTimes) string {
 	power := func(of func(*cycleTimes) time.Duration) float64 {
 		return math.Log(float64(of(large))/float64(of(small))) / math.Log(float64(large.nodes)/float64(small.nodes))
@@ -76,7 +82,7 @@ func growthText(small, large *cycleTimes) string {
 		power(func(t *cycleTimes) time.Duration { return part(t.gangs, 50) }))
 }
 
-// timeCycles fills a scheduler and times its cycles.
+// timeCycles fills a scheduler with a generated cluster and times scheduling cycles.
 func timeCycles(ctx context.Context, nodes int, times cycles) (*cycleTimes, error) {
 	began := time.Now()
 	w, err := newWorld(ctx, nodes)
@@ -114,8 +120,8 @@ func timeCycles(ctx context.Context, nodes int, times cycles) (*cycleTimes, erro
 	return t, nil
 }
 
-// repeat runs cycles for a pod and returns their times in ascending order. Pods change before each
-// cycle, which is no part of the time.
+// repeat times a number of cycles for a pod and returns the durations in ascending order. Before
+// each cycle it changes podsPerNode pods, which the duration does not include.
 func (w *world) repeat(ctx context.Context, times int, pod *corev1.Pod, cycle func(context.Context, *corev1.Pod) (time.Duration, error)) ([]time.Duration, error) {
 	out := make([]time.Duration, 0, times)
 	for range times {
@@ -132,7 +138,7 @@ func (w *world) repeat(ctx context.Context, times int, pod *corev1.Pod, cycle fu
 	return out, nil
 }
 
-// attempt runs the scheduling cycle of a pod, with the update of the snapshot.
+// attempt updates the snapshot, and then runs the scheduling cycle of a pod.
 func (w *world) attempt(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) error {
 	info, err := framework.NewPodInfo(pod)
 	if err != nil {
@@ -145,18 +151,19 @@ func (w *world) attempt(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	return err
 }
 
-// fits times the cycle of a pod that finds a node.
+// fits returns the duration of a scheduling cycle that finds a node for a pod.
 func (w *world) fits(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	began := time.Now()
 	err := w.attempt(ctx, framework.NewCycleState(), pod)
 	return time.Since(began), err
 }
 
-// errOutcome is wrapped by the error about a cycle that preempts nothing.
+// errOutcome is wrapped by the error for a cycle that evicts no pod.
 var errOutcome = errors.New("the cycle preempts nothing")
 
-// preempts times the cycle of a pod that preempts, with PostFilter. For a member of the gang, the
-// cycle decides for the whole gang. The eviction fails afterwards, so that nothing has changed.
+// preempts returns the duration of a scheduling cycle that preempts, including PostFilter. For a
+// member of the gang, the cycle decides for the whole gang. The evictor then fails, so that the
+// next cycle has the same cluster.
 func (w *world) preempts(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	cycle, end := context.WithCancel(ctx)
 	defer end()

@@ -32,7 +32,7 @@ import (
 )
 
 const (
-	// profileName is the scheduler name of the only profile, which has all default plugins.
+	// profileName is the name of the only scheduler profile. It enables all default plugins.
 	profileName = "reprieve-scheduler"
 	cycleConfig = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -48,13 +48,13 @@ profiles:
     preFilter:
       enabled: [{name: Reprieve}]
 `
-	// worldNamespace is the namespace of all pods.
+	// worldNamespace is the namespace of all pods in the generated cluster.
 	worldNamespace = "load"
 	gpuResource    = corev1.ResourceName("nvidia.com/gpu")
 )
 
-// world is a scheduler whose cache and indexes are filled directly: its informers never run, and it
-// makes no API call.
+// world is a scheduler whose cache and indexes are filled directly. Its informers never run, and it
+// makes no API calls.
 type world struct {
 	sched   *kubescheduler.Scheduler
 	shared  *scheduler.Scheduler
@@ -63,39 +63,39 @@ type world struct {
 	evictor *refusingEvictor
 	running [][]*corev1.Pod
 	gang    []*corev1.Pod
-	// turn counts the changes to nodes.
+	// turn counts the changes of pods. It selects the pod to change next.
 	turn int
 	stop func()
 }
 
-// refusingEvictor records the last order and refuses to evict.
+// refusingEvictor is an Evictor that records the last order and evicts no pod.
 type refusingEvictor struct {
 	order    eviction.Order
 	outcomes chan eviction.Outcome
 }
 
-// Evict is part of scheduler.Evictor.
+// Evict implements scheduler.Evictor.
 func (e *refusingEvictor) Evict(_ context.Context, order eviction.Order, _ eviction.Scheduler) <-chan eviction.Outcome {
 	e.order, e.outcomes = order, make(chan eviction.Outcome, 1)
 	return e.outcomes
 }
 
-// Nominate is part of scheduler.Evictor.
+// Nominate implements scheduler.Evictor. It does nothing.
 func (*refusingEvictor) Nominate(context.Context, []podstatus.Nomination) {}
 
-// errNobodyEvicts is the result of every order.
+// errNobodyEvicts is the outcome of every order.
 var errNobodyEvicts = errors.New("the row scale evicts nobody")
 
-// oneGang is a gang.Source with the gang that waits.
+// oneGang is a gang.Source with a single gang.
 type oneGang struct{ group *gang.Group }
 
-// Group is part of gang.Source.
+// Group implements gang.Source.
 func (g oneGang) Group(key types.NamespacedName) (*gang.Group, bool) {
 	return g.group, key == g.group.Key
 }
 
-// newWorld returns a scheduler whose cache has full nodes, and a gang without nodes. The gang has a
-// tenth as many members as there are nodes, but at most gangSize.
+// newWorld returns a scheduler for a cluster of full nodes, and a gang that waits. The gang has one
+// member per ten nodes, but at most gangSize members.
 func newWorld(ctx context.Context, nodes int) (*world, error) {
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
 	w := &world{evictor: &refusingEvictor{}, stop: cancel}
@@ -137,7 +137,7 @@ func newWorld(ctx context.Context, nodes int) (*world, error) {
 	return w, nil
 }
 
-// fill adds the nodes with their pods, and the gang.
+// fill adds the nodes, the pods on the nodes, and the gang to the scheduler.
 func (w *world) fill(ctx context.Context, nodes, members int) error {
 	logger := klog.FromContext(ctx)
 	for n := range nodes {
@@ -166,7 +166,7 @@ func (w *world) fill(ctx context.Context, nodes, members int) error {
 	return nil
 }
 
-// refresh updates the snapshot that all cycles read, as a cycle does at its start.
+// refresh updates the snapshot of the cluster that scheduling cycles read.
 func (w *world) refresh(ctx context.Context) error {
 	snapshot, ok := w.fw.SnapshotSharedLister().(*schedulercache.Snapshot)
 	if !ok {
@@ -175,7 +175,7 @@ func (w *world) refresh(ctx context.Context) error {
 	return w.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), snapshot)
 }
 
-// change updates a pod on each of some nodes. Each call uses other nodes.
+// change updates one pod on each of a number of nodes. Each call selects other nodes.
 func (w *world) change(ctx context.Context, nodes int) error {
 	for range nodes {
 		w.turn++
@@ -195,7 +195,8 @@ func (w *world) change(ctx context.Context, nodes int) error {
 
 func worldNodeName(n int) string { return fmt.Sprintf("node-%06d", n) }
 
-// worldNode returns a node with the same room as the nodes of the core's table.
+// worldNode returns node number n without pods. Its capacity equals the capacity of the nodes in
+// the core's table.
 func worldNode(n int) *corev1.Node {
 	room := requests(96, 1024, 8)
 	room[corev1.ResourcePods] = resource.MustParse("110")
@@ -207,7 +208,8 @@ func worldNode(n int) *corev1.Node {
 	}
 }
 
-// runningPod returns a pod of a node. Each of the first 8 pods has a GPU.
+// runningPod returns pod number i on node number n. Each of the first 8 pods of a node requests a
+// GPU.
 func runningPod(n, i int) *corev1.Pod {
 	name, priority := fmt.Sprintf("pod-%06d-%02d", n, i), int32(10+(n*13+i*7)%50)
 	var pod *corev1.Pod
