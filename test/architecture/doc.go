@@ -1,3 +1,3 @@
-// Package architecture compares the imports of the packages with the list of packages in
-// docs/architecture.md.
+// Package architecture checks that the imports between the packages of this repository follow the
+// list of packages in docs/architecture.md.
 package architecture

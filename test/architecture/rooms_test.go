@@ -17,13 +17,14 @@ import (
 const (
 	module = "github.com/reprieve-dev/reprieve/"
 	root   = "../.."
-	// fence begins the block of docs/architecture.md that lists the packages, one on each line, the
-	// lowest first. The first word of a line is the package; the rest is for readers.
+	// fence is the first line of the block in docs/architecture.md that lists the packages. Each
+	// line of the block begins with a package. A package may import only the packages on the lines
+	// above it.
 	fence = "```rooms"
 )
 
-// TestImportsGoDownwards checks that the list has every package, and that no package imports one
-// further down the list.
+// TestImportsGoDownwards checks that the list has every package, and that each package imports only
+// packages above it in the list.
 func TestImportsGoDownwards(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
@@ -39,9 +40,9 @@ func TestImportsGoDownwards(t *testing.T) {
 	}
 }
 
-// TestDecidingIsPlainGo checks the packages that decide about evictions, waits and turns. They
-// import only the standard library and each other. So they run without Kubernetes and without a
-// clock, for example in a simulation.
+// TestDecidingIsPlainGo checks the packages that decide about evictions, and about the order of
+// waiting work. They may import only the standard library and each other, so they can run without
+// Kubernetes and without a clock. A simulation uses them that way.
 func TestDecidingIsPlainGo(t *testing.T) {
 	t.Parallel()
 	plain := []string{"internal/workload", "internal/heap", "internal/core/fairshare", "internal/core/fragmentation", "internal/core", "internal/admission"}
@@ -73,7 +74,7 @@ func TestDecidingIsPlainGo(t *testing.T) {
 	}
 }
 
-// roomsOf returns the packages of the list, in its order.
+// roomsOf returns the packages in the list, in the order of the list.
 func roomsOf(text string) []string {
 	var out []string
 	inside := false
@@ -91,9 +92,9 @@ func roomsOf(text string) []string {
 	return nil
 }
 
-// importsIn returns the packages below some folders. For each it lists the imported ones among
-// them, without the imports of tests. It reads the files itself instead of calling `go list`, so
-// that the go command knows when the test must run again.
+// importsIn maps each package below the folders to the packages that it imports. It omits the
+// standard library, other modules, and imports by tests. It reads the files itself instead of
+// calling `go list`. So Go's test cache notices when a file changes.
 func importsIn(t *testing.T, folders ...string) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
@@ -132,7 +133,8 @@ func importsIn(t *testing.T, folders ...string) map[string][]string {
 	return out
 }
 
-// faults describes the differences between the imports and the list.
+// faults returns a description of each import that contradicts the list, and of each package that
+// is missing in the list.
 func faults(rooms []string, imports map[string][]string) []string {
 	var out []string
 	level := map[string]int{}
@@ -185,9 +187,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestNoFrameworksModule checks that the product depends on no framework's module, directly or
-// indirectly. Reprieve reads the frameworks' objects in the form in which the API server serves
-// them.
+// TestNoFrameworksModule checks that go.mod requires no module of a framework such as JobSet,
+// directly or indirectly. Reprieve reads the objects of frameworks without their Go types.
 func TestNoFrameworksModule(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
@@ -203,7 +204,8 @@ func TestNoFrameworksModule(t *testing.T) {
 	}
 }
 
-// frameworksIn returns the modules of a go.mod that belong to frameworks or other schedulers.
+// frameworksIn returns the required modules in a go.mod that belong to frameworks or to other
+// schedulers.
 func frameworksIn(text string) []string {
 	known := []string{
 		"sigs.k8s.io/kueue", "sigs.k8s.io/jobset", "sigs.k8s.io/lws", "sigs.k8s.io/scheduler-plugins", "volcano.sh/",

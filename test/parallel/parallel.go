@@ -1,5 +1,5 @@
-// Package parallel runs tests that wait most of the time. More of them than cores may run in
-// parallel.
+// Package parallel runs tests that wait most of the time. It lets more of these tests run in
+// parallel than the machine has cores.
 package parallel
 
 import (
@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Run runs the tests of a package and returns the exit code. At most the given number of parallel
-// tests run at a time, unless -parallel is set. It is for TestMain.
+// Run runs the tests of a package and returns the exit code. It is for TestMain. At most "most"
+// parallel tests run at a time, unless the flag -parallel sets another number.
 func Run(m *testing.M, most int) int {
 	flag.Parse()
 	given := false
