@@ -8,27 +8,27 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// lap is a stopwatch that keeps the time of the last lap for the percentiles. It also runs the
-// benchmark's own timer.
+// lap is a stopwatch that records the duration of its last lap, for the percentiles. It also starts
+// and stops the timer of the benchmark.
 type lap struct {
 	*testing.B
 	started time.Time
 	took    time.Duration
 }
 
-// StartTimer starts a lap.
+// StartTimer starts a lap and the timer of the benchmark.
 func (l *lap) StartTimer() {
 	l.B.StartTimer()
 	l.started = time.Now()
 }
 
-// StopTimer ends a lap.
+// StopTimer ends a lap and stops the timer of the benchmark.
 func (l *lap) StopTimer() {
 	l.took = time.Since(l.started)
 	l.B.StopTimer()
 }
 
-// measure runs a trial as a benchmark.
+// measure runs a trial in the loop of a benchmark, and reports the percentiles of its duration.
 func measure(b *testing.B, run trial) {
 	b.Helper()
 	b.StopTimer()
@@ -62,7 +62,7 @@ func BenchmarkPod(b *testing.B) {
 	}
 }
 
-// gangs runs a gang shape on the core alone and through the plugin.
+// gangs benchmarks the preemption by a gang: in the core alone, and through the plugin.
 func gangs(b *testing.B, name string, s shape) {
 	b.Helper()
 	b.Run(name, func(b *testing.B) {
@@ -96,8 +96,8 @@ func BenchmarkRules(b *testing.B) {
 	}
 }
 
-// BenchmarkPorts measures a gang whose members want a host port that one pod on each node uses. The
-// nodes have enough room, so the port decides the victims.
+// BenchmarkPorts measures a gang whose members need a host port. On each node, one running pod uses
+// this port. All nodes have enough CPUs and memory, so the port alone decides the victims.
 func BenchmarkPorts(b *testing.B) {
 	for _, nodes := range []int{100, 1000, 5000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) { measure(b, newSceneRig(b, portScene(nodes)).plan()) })
@@ -110,8 +110,7 @@ func BenchmarkContest(b *testing.B) {
 	b.Run("nodes=100/side=upstream", func(b *testing.B) { measure(b, upstreamGang(b, s.scene)) })
 }
 
-// BenchmarkNoRoom measures the cycle of a pod that finds no room, and found none in the cycle
-// before.
+// BenchmarkNoRoom measures repeated scheduling cycles of a pod that finds no room.
 func BenchmarkNoRoom(b *testing.B) {
 	for _, nodes := range []int{1000, 5000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {

@@ -1,5 +1,5 @@
-// Package bench compares Reprieve's decisions with upstream's own preemption. Both run in one
-// process, in turns, through the same framework on the same snapshot. Neither makes an API call.
-// `make bench` writes the table in docs/results/benchmarks.md. The shapes are also ordinary
-// benchmarks, for benchstat and pprof.
+// Package bench compares the time of Reprieve's decisions with the time of upstream's preemption.
+// Both sides run alternately in one process, with the same framework and snapshot. They make no API
+// calls. `make bench` writes the tables in docs/results/benchmarks.md. Go benchmarks measure the
+// same clusters, for use with benchstat and pprof.
 package bench

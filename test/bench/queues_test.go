@@ -9,20 +9,20 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// queueing is the kind of queues in a cluster.
+// queueing selects the queues of a cluster.
 type queueing string
 
 const (
 	noQueues queueing = "none"
-	// plainQueues have no settings except their parents.
+	// plainQueues selects queues without quotas and other settings.
 	plainQueues queueing = "plain"
-	// guardedQueues have a quota in every leaf queue, and a min-runtime that all pods have
-	// exceeded.
+	// guardedQueues selects leaf queues with a quota and a min-runtime. All running pods have run
+	// longer than the min-runtime, so it protects no pod.
 	guardedQueues queueing = "guarded"
 )
 
-// reclaimShape is a cluster full of pods of one GPU. The preemptor is a single pod, or a gang of
-// four that needs whole nodes.
+// reclaimShape is a cluster full of pods with one GPU each. If gang is 0, the preemptor is a single
+// pod. Otherwise it is a gang of that size, and each member needs a whole node.
 func reclaimShape(nodes, gang int) shape {
 	s := gangShape(nodes)
 	s.priority = func(n, i int) int32 { return int32(10 + (n*13+i*7)%50) }
@@ -32,8 +32,8 @@ func reclaimShape(nodes, gang int) shape {
 	return s
 }
 
-// thousandQueues returns about 1,000 queues in 4 levels. The top has 5 queues; each of these has 4
-// queues, each of these 5, and each of these 9 leaf queues.
+// thousandQueues returns a tree with about 1,000 queues, and the names of its leaf queues. There
+// are 5 queues at the top. Each has 4 queues. Each of these has 5 queues with 9 leaf queues each.
 func thousandQueues(kind queueing) (queues []fairshare.Queue, leaves []string) {
 	one := amounts{1000, 4, 1}.vector(1)
 	add := func(name, parent string, leavesBelow int64) {
@@ -69,8 +69,9 @@ func thousandQueues(kind queueing) (queues []fairshare.Queue, leaves []string) {
 	return queues, leaves
 }
 
-// reclaimer returns a decision on a shape with queues. The branch of the preemptor's queue uses
-// nothing, and all other branches use more than their share. So every pod is a potential victim.
+// reclaimer returns a trial of the core: a decision on a cluster with queues. The preemptor's
+// top-level queue uses no resources. The other top-level queues use more than their fair shares, so
+// every running pod is a potential victim.
 func reclaimer(tb testing.TB, s shape, kind queueing) trial {
 	tb.Helper()
 	if kind == noQueues {
@@ -111,7 +112,7 @@ func reclaimer(tb testing.TB, s shape, kind queueing) trial {
 	return decides(tb, c, p, nil)
 }
 
-// queued compares a decision with queues to the same decision without queues.
+// queued has the times of the same decision with queues and without queues.
 type queued struct {
 	name, shape   string
 	kind          queueing
@@ -148,7 +149,8 @@ func BenchmarkReclaim(b *testing.B) {
 	}
 }
 
-// BenchmarkFairShares measures the computation of all shares after a change of one demand.
+// BenchmarkFairShares measures how long it takes to compute all fair shares after the demand of one
+// queue changes.
 func BenchmarkFairShares(b *testing.B) {
 	queues, _ := thousandQueues(guardedQueues)
 	tree, _ := fairshare.NewTree(4, queues)

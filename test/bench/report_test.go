@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// report has the results of a run, one field for each table.
+// report has the results of a run. Each field has the rows of one table.
 type report struct {
 	takings []taking
 	rivals  []rival
@@ -21,12 +21,12 @@ type report struct {
 	spaces  []space
 }
 
-// race compares a decision by Reprieve with the same decision by upstream.
+// race has the times of Reprieve and of upstream for the same decision.
 type race struct {
 	name, shape   string
 	ours, against string
 	mine, theirs  samples
-	// aim is the factor by which Reprieve must be faster; 0 for a row without an aim.
+	// aim is the required ratio of upstream's time to Reprieve's time; 0 if the row has no aim.
 	aim float64
 }
 
@@ -34,15 +34,15 @@ func (r *race) ratio() float64 {
 	return float64(r.theirs.percentile(50)) / float64(r.mine.percentile(50))
 }
 
-// limit is a decision with an upper bound of its time.
+// limit has the times of a decision by Reprieve. aim is their upper bound.
 type limit struct {
 	name, shape          string
 	core, planned, whole samples
 	aim                  time.Duration
 }
 
-// growth compares a decision on a cluster with the same decision on a cluster of ten times the
-// size.
+// growth has the times of the same decision on two clusters. The second cluster is ten times as
+// large as the first.
 type growth struct {
 	name, where  string
 	nodes        [2]int
@@ -50,13 +50,13 @@ type growth struct {
 	aim          float64
 }
 
-// space is an amount of memory with an upper bound, in bytes.
+// space is an amount of memory in bytes. aim is its upper bound.
 type space struct {
 	name, shape string
 	bytes, aim  float64
 }
 
-// missed lists the rows that miss their aim.
+// missed returns the names of the rows that miss their aim.
 func (r *report) missed() []string {
 	var out []string
 	add := func(met bool, name string, args ...any) {
@@ -86,8 +86,7 @@ func (r *report) missed() []string {
 	return out
 }
 
-// markdown returns the report as text for the documentation. It leaves out tables without
-// measurements.
+// markdown returns the report in Markdown. It omits tables without rows.
 func (r *report) markdown(kubernetes string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d cores, %s/%s, %s, Kubernetes %s.\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), kubernetes)
@@ -171,7 +170,7 @@ func (r *report) writeSpaces(b *strings.Builder) {
 	}
 }
 
-// mark returns the sign that shows whether an aim is met.
+// mark returns the sign for an aim that is met or missed.
 func mark(met bool) string {
 	if met {
 		return " ✓"
@@ -183,7 +182,8 @@ func row(b *strings.Builder, cells ...string) {
 	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }
 
-// rule writes the line below the head of a table; r aligns a column to the right.
+// rule writes the line between the head and the body of a table. align has "l" or "r" for each
+// column: aligned to the left or to the right.
 func rule(b *strings.Builder, align ...string) {
 	cells := make([]string, len(align))
 	for i, a := range align {
@@ -195,7 +195,7 @@ func rule(b *strings.Builder, align ...string) {
 	row(b, cells...)
 }
 
-// duration returns a duration with three digits, in milliseconds or seconds.
+// duration formats a duration with three significant digits, in milliseconds or seconds.
 func duration(d time.Duration) string {
 	unit, v := "ms", milliseconds(d)
 	if d >= time.Second {
@@ -221,8 +221,8 @@ func thousands(n int) string {
 	return s
 }
 
-// kubernetesVersion returns the version of the module that Reprieve is compared with. The build
-// information of a test binary lacks it.
+// kubernetesVersion returns the version of k8s.io/kubernetes in go.mod. It reads the file, because
+// the build information of a test binary has no versions.
 func kubernetesVersion() (string, error) {
 	file, err := os.ReadFile("../../go.mod")
 	if err != nil {
@@ -236,13 +236,13 @@ func kubernetesVersion() (string, error) {
 	return "", errors.New("go.mod does not require k8s.io/kubernetes")
 }
 
-// TestTable writes the text between these lines.
+// beginMark and endMark are the lines around the tables in the documentation.
 const (
 	beginMark = "<!-- Written by `make bench`. -->"
 	endMark   = "<!-- End of what `make bench` writes. -->"
 )
 
-// replaceBlock puts text between the marks of a document.
+// replaceBlock replaces the text between the marks of a document.
 func replaceBlock(document, text string) (string, error) {
 	before, rest, ok := strings.Cut(document, beginMark+"\n")
 	if !ok {
@@ -255,7 +255,7 @@ func replaceBlock(document, text string) (string, error) {
 	return before + beginMark + "\n\n" + strings.TrimSpace(text) + "\n\n" + endMark + "\n" + after, nil
 }
 
-// writeBlock replaces the block in a file.
+// writeBlock replaces the text between the marks of a file.
 func writeBlock(file, text string) error {
 	document, err := os.ReadFile(file)
 	if err != nil {

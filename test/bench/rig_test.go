@@ -35,9 +35,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// The profiles have all default plugins of kube-scheduler, and differ in the plugin that preempts.
-// The plugin GangScheduling is among them only while the gate GenericWorkload is on. Where Reprieve
-// runs, this gate is always off.
+// All profiles have the default plugins of kube-scheduler, except the plugin for preemption. In the
+// profile of Reprieve, GangScheduling is off too. The framework knows this plugin only while the
+// feature gate GenericWorkload is on. reprieve-scheduler always runs with this gate off.
 const (
 	upstream         = "upstream"
 	upstreamAllNodes = "upstream-all-nodes"
@@ -62,8 +62,9 @@ profiles:
 `
 )
 
-// rig is a scheduler on a scene. Its informers never run: the test fills their indexers directly,
-// so a hundred thousand pods need no fake API server. Nothing runs in the background.
+// rig is a scheduler for the cluster and the preemptor of a scene. Its informers never run. The rig
+// fills their indexers directly, because a fake API server would be too slow for a hundred thousand
+// pods. No goroutine runs between the calls of a rig.
 type rig struct {
 	*scene
 	tb      testing.TB
@@ -76,26 +77,26 @@ type rig struct {
 	engine  *engine.Engine
 	// next is the index of the node whose pod changes next.
 	next int
-	// close ends everything. It may be called more than once.
+	// close stops the scheduler. It may be called more than once.
 	close func()
 }
 
-// evictor records the last order and evicts no pod.
+// evictor is an Evictor that records the last order and evicts no pod.
 type evictor struct {
 	order    eviction.Order
 	outcomes chan eviction.Outcome
 }
 
-// Evict is part of scheduler.Evictor.
+// Evict implements scheduler.Evictor.
 func (e *evictor) Evict(_ context.Context, order eviction.Order, _ eviction.Scheduler) <-chan eviction.Outcome {
 	e.order, e.outcomes = order, make(chan eviction.Outcome, 1)
 	return e.outcomes
 }
 
-// Nominate is part of scheduler.Evictor.
+// Nominate implements scheduler.Evictor. It does nothing.
 func (*evictor) Nominate(context.Context, []podstatus.Nomination) {}
 
-// errNobodyEvicts is the result of every order.
+// errNobodyEvicts is the outcome of every order.
 var errNobodyEvicts = errors.New("nobody is evicted in a benchmark")
 
 func newRig(tb testing.TB, s shape) *rig {
@@ -153,7 +154,7 @@ func decodeProfiles(tb testing.TB, yaml string) []config.KubeSchedulerProfile {
 	return cfg.Profiles
 }
 
-// fill adds the scene to the scheduler's cache and indexers.
+// fill adds the nodes and pods of the scene to the scheduler's cache and to the indexers.
 func (r *rig) fill() {
 	r.tb.Helper()
 	logger := klog.FromContext(r.ctx)
@@ -177,7 +178,8 @@ func (r *rig) must(err error) {
 	}
 }
 
-// snapshot updates the snapshot that all profiles share, as a cycle does at its start.
+// snapshot updates the snapshot of the cluster, which all profiles share. A scheduling cycle begins
+// with the same update.
 func (r *rig) snapshot() {
 	r.tb.Helper()
 	snapshot, ok := r.framework(ours).SnapshotSharedLister().(*internalcache.Snapshot)
@@ -196,7 +198,7 @@ func (r *rig) framework(name string) framework.Framework {
 	return fw
 }
 
-// change updates a pod on each of the given number of nodes. Each call uses other nodes.
+// change updates one pod on each of a number of nodes. Each call selects other nodes.
 func (r *rig) change(nodes int) {
 	r.tb.Helper()
 	for range nodes {
@@ -211,16 +213,17 @@ func (r *rig) change(nodes int) {
 	r.snapshot()
 }
 
-// stopwatch is the part of testing.B that marks the measured part of a trial.
+// stopwatch measures the duration of a trial. A *testing.B implements it too.
 type stopwatch interface {
 	StartTimer()
 	StopTimer()
 }
 
-// trial is one way to decide. It runs once, and starts and stops the stopwatch around the decision.
+// trial makes one decision. It calls StartTimer before the decision and StopTimer after it.
+// Preparations are outside of this interval.
 type trial func(watch stopwatch)
 
-// pod returns a decision by Reprieve for a single pod. Before the decision, pods on the given
+// pod returns a trial: Reprieve preempts for a single pod. Before each decision, pods on the given
 // number of nodes change.
 func (r *rig) pod(changedNodes int) trial {
 	plugin, statuses := r.postFilter(), framework.NewDefaultNodeToStatus()
@@ -238,8 +241,8 @@ func (r *rig) pod(changedNodes int) trial {
 	}
 }
 
-// inVain returns a cycle of the scheduler for a single pod that finds no room, from PreFilter to
-// PostFilter.
+// inVain returns a trial: the scheduling cycle of a single pod that finds no room, from PreFilter
+// to PostFilter.
 func (r *rig) inVain() trial {
 	fw, pod := r.framework(ours), r.pending[0]
 	info, err := framework.NewPodInfo(pod)
@@ -269,8 +272,8 @@ func (r *rig) postFilter() fwk.PostFilterPlugin {
 	return plugin
 }
 
-// plan returns the planning by the gang's leader. The plugin's columns are up to date with the
-// cluster.
+// plan returns a trial: the gang's leader plans for the gang. The index of units (columns) in the
+// plugin is up to date before the first trial.
 func (r *rig) plan() trial {
 	cycle := r.leader()
 	cycle.carryOut(&recorder{})
@@ -278,8 +281,8 @@ func (r *rig) plan() trial {
 	return func(watch stopwatch) { cycle.plan(watch) }
 }
 
-// planAndOrder does the same as plan, and then the work of PostFilter: it nominates the members and
-// orders the eviction of the victims.
+// planAndOrder returns a trial: PostFilter nominates the members of the gang and orders the
+// eviction of the victims. The plan is made before, outside of the measured time.
 func (r *rig) planAndOrder() trial {
 	cycle := r.leader()
 	return func(watch stopwatch) {
@@ -288,7 +291,7 @@ func (r *rig) planAndOrder() trial {
 	}
 }
 
-// leaderCycle is the cycle of the member that plans for its gang.
+// leaderCycle runs the scheduling cycle of the gang's leader, which plans for the whole gang.
 type leaderCycle struct {
 	*rig
 	pre      fwk.PreFilterPlugin
@@ -315,7 +318,8 @@ func (c *leaderCycle) plan(watch stopwatch) {
 	c.needsRoom(status)
 }
 
-// carryOut returns the order that PostFilter has issued.
+// carryOut runs PostFilter after a plan, and returns the order that PostFilter has sent to the
+// evictor.
 func (c *leaderCycle) carryOut(watch stopwatch) eviction.Order {
 	ctx, over := context.WithCancel(c.ctx)
 	state := framework.NewCycleState()
@@ -336,8 +340,9 @@ func (c *leaderCycle) needsRoom(status *fwk.Status) {
 	}
 }
 
-// preempted checks that a decision has victims, as every scene requires. Then the eviction fails,
-// so that the next decision finds the cluster unchanged. The context of the cycle must have ended.
+// preempted checks that a decision has victims. Then it reports to the scheduler that the eviction
+// has failed, so that the next decision has the same cluster. Call it after the context of the
+// scheduling cycle has ended.
 func (r *rig) preempted(status *fwk.Status) {
 	if !status.IsSuccess() {
 		r.tb.Fatalf("PostFilter: %s", status.Message())
@@ -345,13 +350,15 @@ func (r *rig) preempted(status *fwk.Status) {
 	if r.evictor.outcomes == nil || r.evictor.order.Decision.Outcome != core.Preempts || len(r.evictor.order.Victims) == 0 {
 		r.tb.Fatalf("Nobody was evicted: %s", r.evictor.order.Decision.Message)
 	}
-	// Report the order as unwanted. After repeated failures, the scheduler would back off.
+	// An unwanted order does not count as a failure of the scheduler. After several failures, the
+	// scheduler would wait before it evicts again.
 	r.evictor.outcomes <- eviction.Outcome{Err: errNobodyEvicts, Unwanted: true}
 	r.shared.Wait()
 	*r.evictor = evictor{}
 }
 
-// upstream returns a decision for a single pod by upstream's DefaultPreemption in a profile.
+// upstream returns a trial: upstream's DefaultPreemption in the named profile preempts for a single
+// pod.
 func (r *rig) upstream(name string) trial {
 	fw, pod := r.framework(name), r.pending[0]
 	plugin := defaultPreemptionOf(r.tb, fw)
@@ -373,14 +380,15 @@ func (r *rig) upstream(name string) trial {
 		if !status.IsSuccess() || result.NominatedNodeName == "" {
 			r.tb.Fatalf("Upstream's PostFilter: %s", status.Message())
 		}
-		// The eviction continues in a goroutine, which has nothing to do.
+		// The eviction runs in a goroutine. It makes no API calls, so it ends at once.
 		for plugin.Executor.IsPodRunningPreemption(pod.UID) {
 			goruntime.Gosched()
 		}
 	}
 }
 
-// defaultPreemptionOf returns upstream's plugin in a framework, and replaces its calls to the API.
+// defaultPreemptionOf returns upstream's plugin of a framework. It replaces the functions of the
+// plugin that make API calls.
 func defaultPreemptionOf(tb testing.TB, fw framework.Framework) *defaultpreemption.DefaultPreemption {
 	tb.Helper()
 	for _, pl := range fw.PreEnqueuePlugins() {
@@ -395,7 +403,8 @@ func defaultPreemptionOf(tb testing.TB, fw framework.Framework) *defaultpreempti
 	return nil
 }
 
-// onlyCore returns a decision by the core alone, on columns that are up to date.
+// onlyCore returns a trial: the core decides without the plugin. The columns of the core are up to
+// date.
 func onlyCore(tb testing.TB, s shape) trial {
 	tb.Helper()
 	c, err := s.cluster()
@@ -405,7 +414,7 @@ func onlyCore(tb testing.TB, s shape) trial {
 	return decides(tb, c, s.preemptor(), s.oracle())
 }
 
-// decides returns a decision by the core alone, and fails the test if it has no victims.
+// decides returns a trial of the core. The test fails if the decision has no victims.
 func decides(tb testing.TB, c *core.Cluster, p *core.Preemptor, o core.Oracle) trial {
 	tb.Helper()
 	return func(watch stopwatch) {

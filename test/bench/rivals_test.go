@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// rival compares a gang's preemption by Reprieve and by upstream, for one size of cluster.
+// rival has the times of Reprieve and of upstream for the preemption by a gang, on one cluster.
 type rival struct {
 	name, shape  string
 	nodes        int
@@ -33,12 +33,13 @@ func (s *sizes) measureRivals(t *testing.T, r *report) {
 	}
 	add("half the room", contestShape(s.contest), s.faceRounds)
 	for i, nodes := range s.rivals {
-		// Upstream needs long for the large clusters, so they get fewer rounds.
+		// Upstream takes longer on larger clusters, so they have fewer rounds.
 		add("a tenth of the nodes", gangShape(nodes), max(2, s.faceRounds/(1+i)))
 	}
 }
 
-// writeRivals writes the table that compares a gang's preemption with upstream's.
+// writeRivals writes the table with the times of Reprieve and upstream for the preemption by a
+// gang.
 func (r *report) writeRivals(b *strings.Builder) {
 	b.WriteString("\n### A gang beside upstream\n\n")
 	row(b, "Gang", "Reprieve CPU p50", "p99", "n", "Victims", "Upstream CPU p50", "p99", "n", "Victims", "Ratio of p50", "of p99")
@@ -53,7 +54,7 @@ func (r *report) writeRivals(b *strings.Builder) {
 	if len(r.rivals) < 2 {
 		return
 	}
-	// The first rival has another shape.
+	// Rows after the first have the same kind of gang, so only these rows show the growth.
 	small, large := &r.rivals[1], &r.rivals[len(r.rivals)-1]
 	if nodes := [2]int{small.nodes, large.nodes}; nodes[0] < nodes[1] {
 		fmt.Fprintf(b, "\nFrom %s to %s nodes, Reprieve's time grows with the nodes to the power of %.2f, upstream's with the power of %.2f.\n",

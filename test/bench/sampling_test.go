@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// samples are the times of one way to decide, one for each run.
+// samples has the durations of one trial's runs.
 type samples []time.Duration
 
-// percentile returns the smallest sample that at least the given percentage of the samples does not
-// exceed.
+// percentile returns the smallest sample such that at least the given percentage of the samples is
+// less than or equal to it.
 func (s samples) percentile(percent int) time.Duration {
 	if len(s) == 0 {
 		return 0
@@ -23,13 +23,13 @@ func (s samples) percentile(percent int) time.Duration {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-// side is one way to decide, with its number of runs in a round.
+// side is a trial, and the number of its runs in each round.
 type side struct {
 	run   trial
 	times int
 }
 
-// recorder is a stopwatch that keeps the last lap.
+// recorder is a stopwatch that records the duration of its last lap.
 type recorder struct {
 	started time.Time
 	took    time.Duration
@@ -38,30 +38,30 @@ type recorder struct {
 // StartTimer starts a lap.
 func (r *recorder) StartTimer() { r.started = time.Now() }
 
-// StopTimer ends it.
+// StopTimer ends a lap.
 func (r *recorder) StopTimer() { r.took = time.Since(r.started) }
 
-// meter is a stopwatch that keeps the CPU time of the last lap: the time of the whole process on
-// all cores. Other processes hardly affect it, and a side that uses many cores pays for all of
-// them.
+// meter is a stopwatch that records the CPU time of its last lap: the CPU time of the whole process
+// on all cores. Other processes hardly affect the CPU time. If a side uses several cores, the CPU
+// time includes all of them.
 type meter struct{ started, took time.Duration }
 
 // StartTimer starts a lap.
 func (m *meter) StartTimer() { m.started = cpuTime() }
 
-// StopTimer ends it.
+// StopTimer ends a lap.
 func (m *meter) StopTimer() { m.took = cpuTime() - m.started }
 
 func cpuTime() time.Duration {
 	var used syscall.Rusage
-	// This call cannot fail for the own process.
+	// This call cannot fail for the current process.
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// interleave runs the sides in turns, so that other load on the machine affects all of them
-// equally. Each turn begins with a garbage collection, so that no side pays for another's garbage,
-// and with one run that does not count.
+// interleave runs the sides alternately for a number of rounds, so that other load on the machine
+// affects all sides equally. Before the runs of a side, it collects garbage, and runs the side once
+// without recording.
 func interleave(rounds int, sides ...side) []samples {
 	out := make([]samples, len(sides))
 	for range rounds {
@@ -80,8 +80,9 @@ func interleave(rounds int, sides ...side) []samples {
 	return out
 }
 
-// alternate runs the sides in turn, one run each. So each side finds the processor's caches in the
-// state that the other sides leave, as a scheduler does other work between two decisions.
+// alternate runs the trials one after the other, and repeats this for a number of rounds. Before
+// each run, the other trials have replaced the content of the processor's caches. In production,
+// the scheduler's other work has the same effect.
 func alternate(rounds int, runs ...trial) []samples {
 	out := make([]samples, len(runs))
 	runtime.GC()
@@ -97,13 +98,13 @@ func alternate(rounds int, runs ...trial) []samples {
 	return out
 }
 
-// exponent returns the power of the size with which the time grows.
+// exponent returns the power of the number of nodes that the time grows with.
 func exponent(small, large samples, nodes [2]int) float64 {
 	times := float64(large.percentile(50)) / float64(small.percentile(50))
 	return math.Log(times) / math.Log(float64(nodes[1])/float64(nodes[0]))
 }
 
-// heap returns the number of bytes in live objects.
+// heap returns the size of the live objects on the heap, in bytes.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -112,7 +113,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// allocated returns the number of bytes that one run allocates.
+// allocated returns the number of bytes that one run of the trial allocates on average.
 func allocated(run trial, runs int) float64 {
 	var before, after runtime.MemStats
 	watch := &recorder{}

@@ -11,15 +11,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// scene is a cluster as objects of the API, and the preemptor: a gang or a single pod.
+// scene has the API objects of a cluster, and a preemptor: a gang or a single pod.
 type scene struct {
 	nodes []*corev1.Node
-	// running has the running pods of each node.
+	// running has the running pods by the index of their node.
 	running [][]*corev1.Pod
-	// groups are the running pods' PodGroups.
+	// groups has the PodGroups of running pods.
 	groups  []*schedulingv1beta1.PodGroup
 	budgets []*policyv1.PodDisruptionBudget
-	// gang is the PodGroup of the pending pods; nil for a single pod.
+	// gang is the PodGroup of the pending pods; nil if the preemptor is a single pod.
 	gang    *schedulingv1beta1.PodGroup
 	pending []*corev1.Pod
 }
@@ -47,7 +47,8 @@ func (s *scene) addPod(n int, a amounts, priority int32) *corev1.Pod {
 	return pod
 }
 
-// addGroup adds a PodGroup that is evicted as a whole. Running pods can join it.
+// addGroup adds a PodGroup with a disruption mode that evicts all its pods together. The function
+// join adds running pods to the PodGroup.
 func (s *scene) addGroup(name string, priority int32) *schedulingv1beta1.PodGroup {
 	group := newGroup(name, priority, 1)
 	group.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
@@ -55,8 +56,8 @@ func (s *scene) addGroup(name string, priority int32) *schedulingv1beta1.PodGrou
 	return group
 }
 
-// addBudget adds a budget for the pods with an app label. It allows the given number of
-// disruptions.
+// addBudget adds a PodDisruptionBudget for the pods with the label app. The budget allows the given
+// number of disruptions.
 func (s *scene) addBudget(app string, allowed int32) {
 	s.budgets = append(s.budgets, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app, UID: types.UID(uidOf(app))},
@@ -65,7 +66,7 @@ func (s *scene) addBudget(app string, allowed int32) {
 	})
 }
 
-// addGang adds the gang that needs room.
+// addGang makes a pending gang the preemptor of the scene.
 func (s *scene) addGang(minCount, members int, a amounts) {
 	s.gang = newGroup(gangKey().Name, urgent, minCount)
 	for i := range members {
@@ -75,8 +76,8 @@ func (s *scene) addGang(minCount, members int, a amounts) {
 	}
 }
 
-// portScene returns a scene whose gang has a tenth as many members as there are nodes. The members
-// want a host port that one pod on every node uses.
+// portScene returns a scene with one gang member per ten nodes. Each member needs a host port. On
+// each node, one running pod uses this port.
 func portScene(nodes int) *scene {
 	s := &scene{}
 	port := func(pod *corev1.Pod) {
@@ -106,12 +107,13 @@ func newGroup(name string, priority int32, minCount int) *schedulingv1beta1.PodG
 	}
 }
 
-// join makes a pod a member of a group, in the form that Reprieve and upstream both read.
+// join makes a pod a member of a PodGroup. It sets the fields that Reprieve reads, and the fields
+// that upstream reads.
 func join(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) {
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(group.Name)}
 }
 
-// workload returns the name of a pod's PodGroup; for a pod without one, the name of the pod.
+// workload returns the name of a pod's PodGroup, or the name of the pod if it has no PodGroup.
 func workload(pod *corev1.Pod) types.NamespacedName {
 	if key, ok := gang.GroupOf(pod); ok {
 		return key
@@ -119,16 +121,16 @@ func workload(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: "pod/" + pod.Name}
 }
 
-// groups is a gang.Source of fixed content.
+// groups is a gang.Source with fixed content.
 type groups map[types.NamespacedName]*gang.Group
 
-// Group is part of gang.Source.
+// Group implements gang.Source.
 func (g groups) Group(key types.NamespacedName) (*gang.Group, bool) {
 	found, ok := g[key]
 	return found, ok
 }
 
-// source returns the PodGroups in the form that Reprieve reads.
+// source returns a gang.Source with the PodGroups of the scene.
 func (s *scene) source() groups {
 	all, out := s.groups, groups{}
 	if s.gang != nil {

@@ -2,14 +2,15 @@ package bench
 
 import "fmt"
 
-// victimScene is a row of the table of victims. It has a cluster with a multiple of 20 nodes, and a
-// gang that fits only if some pods are evicted. The nodes differ only in their size and their pods.
+// victimScene is a row of the table that compares victims. It has a cluster, and a gang that fits
+// only after an eviction. The number of nodes is a multiple of 20. Nodes differ only in their size
+// and in their pods.
 type victimScene struct {
 	name, cluster, gang string
 	make                func(nodes int) *scene
-	// nodes is the number of nodes; 0 for the default number.
+	// nodes is the number of nodes in the cluster; 0 for the default number of the table.
 	nodes int
-	// slow is true if Reprieve needs seconds for the row.
+	// slow is true if Reprieve takes seconds to decide.
 	slow bool
 }
 
@@ -29,7 +30,8 @@ func victimScenes() []victimScene {
 	}
 }
 
-// slowScenes returns the rows that only the documented table has.
+// slowScenes returns rows that only the documented table has. The tests omit them, because they are
+// slow.
 func slowScenes() []victimScene {
 	return []victimScene{
 		{name: "members apart, few", cluster: "as above", gang: "members that must be on different nodes", make: halfEmptyApart, nodes: 20, slow: true},
@@ -39,16 +41,17 @@ func slowScenes() []victimScene {
 var (
 	small = amounts{4000, 32, 0}
 	big   = amounts{64_000, 512, 8}
-	// Eight pods of aGPU fill a big node, and four pods of oneCPU fill a small one.
+	// Eight pods that request aGPU fill a big node. Four pods that request oneCPU fill a small
+	// node.
 	aGPU   = amounts{1000, 4, 1}
 	oneCPU = amounts{1000, 2, 0}
-	// A pod of wholeBig or wholeSmall needs a whole node.
+	// A pod that requests wholeBig fills a big node, and a pod that requests wholeSmall fills a
+	// small node.
 	wholeBig   = amounts{8000, 32, 8}
 	wholeSmall = amounts{4000, 8, 0}
 )
 
-// full returns a scene with the given number of nodes of one size. Each node runs perNode pods with
-// the same request.
+// full returns a scene with nodes of one size. Each node runs perNode pods with the same request.
 func full(nodes int, size amounts, perNode int, pod amounts, priority func(n, i int) int32) *scene {
 	s := &scene{}
 	for n := range nodes {
@@ -102,7 +105,8 @@ func mixedPods(nodes int) *scene {
 	return s
 }
 
-// inGroups makes the running pods members of groups that are evicted as a whole.
+// inGroups makes the running pods members of PodGroups that are evicted as a whole. of returns the
+// number of the PodGroup for pod i on node n.
 func inGroups(s *scene, of func(n, i int) int) *scene {
 	known := make(map[int]int)
 	for n, pods := range s.running {
@@ -121,14 +125,14 @@ func inGroups(s *scene, of func(n, i int) int) *scene {
 }
 
 func closeGroups(nodes int) *scene {
-	// The two nodes of a group are far apart in the order of nodes.
+	// The two nodes of a PodGroup are far apart in the order of nodes.
 	s := inGroups(full(nodes, big, 8, aGPU, always(10)), func(n, _ int) int { return n * 37 % nodes / 2 })
 	s.addGang(nodes/10, nodes/10, wholeBig)
 	return s
 }
 
 func scattered(nodes int) *scene {
-	// The groups on a node have their other pods on seven other nodes each.
+	// Each pod on a node belongs to another PodGroup. The pods of a PodGroup run on eight nodes.
 	s := inGroups(full(nodes, big, 8, aGPU, always(10)), func(n, i int) int { return (n + i*7) % nodes })
 	s.addGang(nodes/10, nodes/10, wholeBig)
 	return s

@@ -18,43 +18,48 @@ import (
 const (
 	namespace = "default"
 	gpu       = corev1.ResourceName("nvidia.com/gpu")
-	// poolLabel divides the nodes into two halves, "even" and "odd".
+	// poolLabel is a node label. Every second node has the value "even", and the other nodes have
+	// the value "odd".
 	poolLabel = "example.com/pool"
 	// ours is the name of the profile with Reprieve.
 	ours = "reprieve"
-	// urgent is the priority of the preemptor. All other pods have a lower one.
+	// urgent is the priority of the preemptor. All running pods have lower priorities.
 	urgent = 1000
 )
 
-// amounts are the request of a pod or the capacity of a node.
+// amounts is the request of a pod, or the capacity of a node.
 type amounts struct{ milliCPU, gibibytes, gpus int64 }
 
-// shape is a full cluster, and the preemptor that needs room in it.
+// shape describes a full cluster, and a preemptor that fits only after an eviction. It can be
+// converted to API objects and to the types of the core.
 type shape struct {
 	nodes int
 	node  amounts
-	// perNode is the number of pods on every node. All have the same request.
+	// perNode is the number of pods on each node. running is the request of each pod.
 	perNode int
 	running amounts
-	// priority returns the priority of the pod i of node n.
+	// priority returns the priority of pod i on node n.
 	priority func(n, i int) int32
-	// group numbers the PodGroup of disruption mode PodGroup that the pod i of node n belongs to; nil for none.
+	// group returns the number of the PodGroup that pod i on node n belongs to. PodGroups are
+	// evicted as a whole. group is nil if no pod has a PodGroup.
 	group func(n, i int) int
-	// tenure returns the membership of the pod i of node n in its queue; nil without queues.
+	// tenure returns the membership of pod i on node n in a queue. It is nil if the cluster has no
+	// queues.
 	tenure func(n, i int) *core.QueueMembership
-	// gang is the number of members of the preemptor; 0 for a single pod.
+	// gang is the number of members of the preempting gang; 0 if the preemptor is a single pod.
 	gang   int
 	member amounts
-	// constrained members must run on different hosts, and only on every second node. The core asks
-	// an oracle about them.
+	// constrained is true if the members must run on different nodes, and only on every second
+	// node. The core needs an oracle to check this.
 	constrained bool
-	// rule adds another constraint to each member; nil for none.
+	// rule adds another constraint to a member. It is nil if there is no such constraint.
 	rule func(*corev1.Pod)
 }
 
 func (s *shape) pods() int { return s.nodes * s.perNode }
 
-// podShape is a single pod that needs the room of four of the 30 pods on one node.
+// podShape returns a shape with a single preemptor. Each node runs 30 pods, and the preemptor needs
+// the room of four of them.
 func podShape(nodes int) shape {
 	return shape{
 		nodes: nodes, node: amounts{30_000, 128, 0},
@@ -64,7 +69,8 @@ func podShape(nodes int) shape {
 	}
 }
 
-// gangShape is a gang that needs a tenth of all nodes, on nodes full of pods with a GPU each.
+// gangShape returns a shape with a gang of one member per ten nodes. Each member needs a whole
+// node. The nodes are full of pods with one GPU each.
 func gangShape(nodes int) shape {
 	return shape{
 		nodes: nodes, node: amounts{64_000, 512, 8},
@@ -74,22 +80,23 @@ func gangShape(nodes int) shape {
 	}
 }
 
-// constrainedShape is gangShape with members that must run on different hosts, on half of the
-// nodes.
+// constrainedShape returns a gangShape whose members must run on different nodes, and only on every
+// second node.
 func constrainedShape(nodes int) shape {
 	s := gangShape(nodes)
 	s.constrained = true
 	return s
 }
 
-// ruledShape is gangShape with a constraint on its members.
+// ruledShape returns a gangShape with an additional constraint on each member.
 func ruledShape(nodes int, rule func(*corev1.Pod)) shape {
 	s := gangShape(nodes)
 	s.rule = rule
 	return s
 }
 
-// memberRules returns hard constraints between members of a gang, by name.
+// memberRules returns hard constraints between the members of a gang. Each function adds a
+// constraint to a member.
 func memberRules() map[string]func(*corev1.Pod) {
 	return map[string]func(*corev1.Pod){"one per host": oneAHost, "in one zone": inOneZone, "over zones": overZones}
 }
@@ -110,14 +117,14 @@ func overZones(pod *corev1.Pod) {
 	}}
 }
 
-// toMembers returns an affinity term that selects the other members.
+// toMembers labels a member, and returns an affinity term that selects all members of the gang.
 func toMembers(pod *corev1.Pod, key string) []corev1.PodAffinityTerm {
 	pod.Labels["app"] = "urgent"
 	return []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "urgent"}}}}
 }
 
-// groupShape is a gang that preempts groups of 64 pods, each one unit. The nodes of a group's pods
-// follow no pattern.
+// groupShape returns a shape with a gang that preempts PodGroups of 64 pods. Each PodGroup is
+// evicted as a whole. Its pods are distributed randomly over the nodes.
 func groupShape(nodes, members int, gpus int64) shape {
 	s := gangShape(nodes)
 	groups, of := max(s.pods()/64, 1), rand.New(rand.NewPCG(1, 2)).Perm(s.pods())
@@ -127,8 +134,8 @@ func groupShape(nodes, members int, gpus int64) shape {
 	return s
 }
 
-// contestShape is a gang with a member for every node, which needs half of all room. Each node has
-// four pods.
+// contestShape returns a shape with a gang that has a member for each node. The gang needs half of
+// the room in the cluster. Each node runs four pods.
 func contestShape(nodes int) shape {
 	return shape{
 		nodes: nodes, node: amounts{4000, 32, 0},
@@ -154,7 +161,7 @@ func podName(n, i int) string { return fmt.Sprintf("pod-%05d-%02d", n, i) }
 func groupName(g int) string  { return fmt.Sprintf("job-%04d", g) }
 func memberName(i int) string { return fmt.Sprintf("urgent-%04d", i) }
 
-// uidOf returns a UID that looks real. The same name always gets the same UID.
+// uidOf derives a UID from a name. Equal names have equal UIDs.
 func uidOf(name string) string {
 	h := fnv.New128a()
 	h.Write([]byte(name))
@@ -164,12 +171,13 @@ func uidOf(name string) string {
 
 func pool(n int) string { return [...]string{"even", "odd"}[n%2] }
 
-// started returns the start time of a pod. The starts are spread over a quarter of an hour.
+// started returns the start time of pod i on node n. The start times are within a quarter of an
+// hour.
 func started(n, i int) time.Time {
 	return time.Unix(1_800_000_000+int64((n*31+i*17)%1000), 0)
 }
 
-// newNode returns the node n with the given size.
+// newNode returns node n with the given capacity.
 func newNode(n int, size amounts) *corev1.Node {
 	list := size.list()
 	list[corev1.ResourcePods] = *resource.NewQuantity(110, resource.DecimalSI)
@@ -197,7 +205,7 @@ func newPod(name string, a amounts, priority int32) *corev1.Pod {
 	}
 }
 
-// newRunning returns the pod i of node n.
+// newRunning returns running pod i on node n.
 func newRunning(n, i int, a amounts, priority int32) *corev1.Pod {
 	pod := newPod(podName(n, i), a, priority)
 	pod.Spec.NodeName = nodeName(n)
@@ -206,21 +214,21 @@ func newRunning(n, i int, a amounts, priority int32) *corev1.Pod {
 	return pod
 }
 
-// newMember returns a pod of the preemptor, a single one or a member of the gang.
+// newMember returns a pending pod: member i of the gang, or the single preemptor.
 func newMember(i int, a amounts) *corev1.Pod {
 	pod := newPod(memberName(i), a, urgent)
 	pod.Status.Phase = corev1.PodPending
 	return pod
 }
 
-// apart makes a pod run on another host than all other pods that apart was called for, and only on
-// every second node.
+// apart adds constraints to a pod: it must run on every second node, and on another node than other
+// pods with these constraints.
 func apart(pod *corev1.Pod) {
 	pod.Spec.NodeSelector = map[string]string{poolLabel: pool(0)}
 	oneAHost(pod)
 }
 
-// scene returns the shape as objects of the API.
+// scene converts the shape to API objects.
 func (s *shape) scene() *scene {
 	sc := &scene{}
 	jobs := make(map[int]*schedulingv1beta1.PodGroup)
@@ -262,7 +270,7 @@ func (a amounts) vector(pods int64) core.Amounts {
 	return core.Amounts{a.milliCPU, a.gibibytes << 30, a.gpus, pods}
 }
 
-// cluster returns the shape in the form of the core, without Kubernetes.
+// cluster converts the shape to a cluster of the core.
 func (s *shape) cluster() (*core.Cluster, error) {
 	c := core.NewCluster([]string{"cpu", "memory", string(gpu), "pods"})
 	known := make(map[int]*core.Group)
@@ -296,7 +304,7 @@ func (s *shape) cluster() (*core.Cluster, error) {
 	return c, nil
 }
 
-// preemptor returns the preemptor in the form of the core.
+// preemptor returns the preemptor of the shape in the type of the core.
 func (s *shape) preemptor() *core.Preemptor {
 	p := &core.Preemptor{Namespace: namespace, Name: memberName(0), UID: uidOf(memberName(0)), Priority: urgent, MinCount: max(s.gang, 1)}
 	if s.gang > 0 {
@@ -310,7 +318,7 @@ func (s *shape) preemptor() *core.Preemptor {
 	return p
 }
 
-// oracle returns the oracle of a constrained gang; nil for others.
+// oracle returns the oracle for a constrained gang, or nil for other gangs.
 func (s *shape) oracle() core.Oracle {
 	if !s.constrained {
 		return nil
@@ -318,25 +326,26 @@ func (s *shape) oracle() core.Oracle {
 	return &hostSpread{placed: make([]int, s.nodes)}
 }
 
-// hostSpread is an oracle that keeps members on different hosts, and only on every second node.
+// hostSpread is an oracle for members that must run on different nodes, and only on every second
+// node. placed has the number of placed members on each node.
 type hostSpread struct {
 	core.Arithmetic
 	placed []int
 }
 
-// Stateful is part of core.Oracle, as are all methods of hostSpread.
+// Stateful implements core.Oracle: every class is stateful.
 func (*hostSpread) Stateful(int) bool { return true }
 
-// Fits reports whether no member is on the host yet.
+// Fits reports whether the node has no placed member.
 func (h *hostSpread) Fits(_, node int) bool { return h.placed[node] == 0 }
 
-// Place takes a host.
+// Place records that a member is placed on a node.
 func (h *hostSpread) Place(_, node int) { h.placed[node]++ }
 
-// Unplace frees a host.
+// Unplace reverts Place.
 func (h *hostSpread) Unplace(_, node int) { h.placed[node]-- }
 
-// Admits applies the node selector.
+// Admits returns a reason if the node is not one of every second node.
 func (*hostSpread) Admits(_, node int) string {
 	if node%2 == 1 {
 		return "didn't match the node selector"
@@ -344,7 +353,7 @@ func (*hostSpread) Admits(_, node int) string {
 	return ""
 }
 
-// victimsOf returns the number of pods that a decision evicts.
+// victimsOf returns the number of pods in the victims of a decision.
 func victimsOf(d *core.Decision) int {
 	count := 0
 	for i := range d.Victims {

@@ -14,34 +14,40 @@ import (
 
 var table = flag.String("table", "", "measure at the documented sizes, and write the table into this file")
 
-// sizes has the sizes of the shapes, and the number of runs of each.
+// sizes has the numbers of nodes for each table, and the numbers of runs.
 type sizes struct {
 	pod, constrained, ruled, contest int
 	gangs                            []int
 	groups, groupMembers             int
 	queues                           int
 	growth                           [2]int
-	// victims is the number of nodes in the scenes of that table, and scenes are additional scenes.
-	// rivals are the numbers of nodes for the table that compares times with upstream.
+	// These fields are about the comparisons with upstream:
+	//
+	//   - victims: the default number of nodes in the table of victims
+	//   - scenes: additional rows of that table
+	//   - rivals: the numbers of nodes in the table of times
 	victims int
 	scenes  []victimScene
 	rivals  []int
-	// rounds is the number of turns of a side, and laps the number of runs in each turn.
-	// growthRounds is the number of pairs of runs, on a small and a large cluster. faceRounds is
-	// the number of rounds that compare a gang's preemption with upstream; large clusters have
-	// fewer.
+	// These fields are numbers of runs:
+	//
+	//   - rounds: how often the sides alternate
+	//   - laps: runs of a side before the sides alternate
+	//   - growthRounds: pairs of runs, one on a small and one on a large cluster
+	//   - faceRounds: rounds of the comparison with upstream on the smallest cluster; larger
+	//     clusters have fewer
 	rounds, laps, growthRounds, faceRounds int
 }
 
 var (
-	// documented takes some minutes.
+	// documented has the sizes for the documentation. A run takes some minutes.
 	documented = sizes{
 		pod: 5000, constrained: 1000, ruled: 5000, contest: 100, gangs: []int{100, 500, 1000, 5000},
 		groups: 5000, groupMembers: 512, queues: 5000, growth: [2]int{1000, 10_000},
 		victims: 100, scenes: slowScenes(), rivals: []int{100, 500, 1000},
 		rounds: 10, laps: 20, growthRounds: 300, faceRounds: 4,
 	}
-	// quick takes seconds. Its times are not meaningful.
+	// quick has small sizes for the tests. A run takes seconds, and its times are not meaningful.
 	quick = sizes{
 		pod: 40, constrained: 20, ruled: 40, contest: 4, gangs: []int{10, 20},
 		groups: 32, groupMembers: 8, queues: 1000, growth: [2]int{10, 100},
@@ -50,8 +56,8 @@ var (
 	}
 )
 
-// TestTable measures everything and prints the tables. Without the flag it runs small sizes only,
-// to check that all of it works and that each decision is the expected one.
+// TestTable measures all rows and prints the tables. Without the flag -table, it uses small sizes.
+// Then it only checks that the measurements work, and that each decision is as expected.
 func TestTable(t *testing.T) {
 	metrics.Register()
 	s := quick
@@ -63,7 +69,7 @@ func TestTable(t *testing.T) {
 	t.Run("rivals", func(t *testing.T) { s.measureRivals(t, &r) })
 	t.Run("pod", func(t *testing.T) { s.measurePod(t, &r) })
 	for _, nodes := range s.gangs {
-		// The smallest clusters have no aim of their own, so the aim of the next size applies.
+		// The smallest clusters have the same aim as clusters of 1,000 nodes.
 		aim := 20 * time.Millisecond
 		if nodes > 1000 {
 			aim = 150 * time.Millisecond
@@ -103,7 +109,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// measurePod also measures memory, before Reprieve has allocated any.
+// measurePod measures decisions for a single pod. It also measures memory, so it must run first,
+// while Reprieve has allocated no memory.
 func (s *sizes) measurePod(t *testing.T, r *report) {
 	shape := podShape(s.pod)
 	name := fmt.Sprintf("%s nodes, %s pods of 50 priorities", thousands(shape.nodes), thousands(shape.pods()))

@@ -16,22 +16,23 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 )
 
-// outcome is one decision for a gang.
+// outcome is the result of one decision for a gang.
 type outcome struct {
-	// took is CPU time.
+	// took is the CPU time of the decision.
 	took time.Duration
-	// victims are the evicted pods, and placed is the number of members with a node.
+	// victims has the evicted pods. placed is the number of members that got a node.
 	victims []*corev1.Pod
 	placed  int
 }
 
-// duel is a rig on which Reprieve and upstream decide for the same gang, on the same snapshot.
-// Upstream's feature gate is on while the duel exists. The gate belongs to the process, and all
-// other rigs run without it.
+// duel runs Reprieve and upstream for the same gang on the same snapshot. Upstream's decision needs
+// a feature gate, which is global to the process. The duel switches the gate on at its start and
+// off at its end, because other rigs need it off.
 type duel struct {
 	*rig
 	leader *leaderCycle
-	// victims are the victims of upstream's current decision.
+	// victims has the victims of upstream's current decision. mu guards it, because upstream evicts
+	// in other goroutines.
 	mu      sync.Mutex
 	victims []*corev1.Pod
 }
@@ -57,11 +58,12 @@ func setGenericWorkload(tb testing.TB, on bool) {
 	}
 }
 
-// enough bounds the time for which one side is repeated on a rig, after its first two runs.
+// enough bounds the repetitions of Reprieve's decision on one rig. After this time, mine stops, but
+// it makes at least two decisions.
 const enough = 2 * time.Second
 
-// mine returns the plans of Reprieve for the gang with their orders, for the given number of runs.
-// It runs before theirs.
+// mine returns the outcomes of Reprieve's decisions for the gang, at most the given number. Call
+// mine before theirs, because theirs changes the rig.
 func (d *duel) mine(times int) []outcome {
 	d.tb.Helper()
 	watch, started := &meter{}, time.Now()
@@ -82,9 +84,9 @@ func (d *duel) mine(times int) []outcome {
 	return out
 }
 
-// theirs returns upstream's preemption for the gang, in a cycle of upstream's scheduler. The
-// earlier attempts of the cycle to place the gang do not count. A rig has only one such cycle: a
-// second decision would use the data that the first one left in upstream's caches.
+// theirs returns the outcome of upstream's preemption for the gang, in a scheduling cycle of
+// upstream. The measured time excludes the attempts of the cycle to place the gang without an
+// eviction. Call it once for each rig: a second decision would use cached data of the first.
 func (d *duel) theirs(watch stopwatch) outcome {
 	d.tb.Helper()
 	plugin := defaultPreemptionOf(d.tb, d.framework(upstream))
@@ -114,7 +116,7 @@ func (d *duel) theirs(watch stopwatch) outcome {
 	return decided
 }
 
-// enqueue adds the PodGroups to upstream's cache, and the gang to its queue.
+// enqueue adds the PodGroups to upstream's cache, and the gang to upstream's queue.
 func (d *duel) enqueue() {
 	d.tb.Helper()
 	for _, group := range d.groups {
@@ -135,7 +137,8 @@ func (d *duel) enqueue() {
 	}
 }
 
-// preempt replaces the eviction by upstream's executor. It may be called from any goroutine.
+// preempt replaces the function of upstream's executor that evicts a pod. It is safe for concurrent
+// use.
 func (d *duel) preempt(_ context.Context, _ preemption.Candidate, _ preemption.ExecutorPreemptor, victim *corev1.Pod, _ string) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,7 +146,7 @@ func (d *duel) preempt(_ context.Context, _ preemption.Candidate, _ preemption.E
 	return false, nil
 }
 
-// timed measures the framework's preemption for PodGroups.
+// timed is a framework that measures its preemption for PodGroups.
 type timed struct {
 	framework.Framework
 	watches []stopwatch
@@ -151,7 +154,7 @@ type timed struct {
 	status  *fwk.Status
 }
 
-// RunPodGroupPostFilterPlugins is part of framework.Framework.
+// RunPodGroupPostFilterPlugins implements framework.Framework.
 func (t *timed) RunPodGroupPostFilterPlugins(
 	ctx context.Context, state *framework.CycleState, pg fwk.PodGroupInfo, place fwk.PodGroupSchedulingFunc,
 ) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
@@ -165,7 +168,7 @@ func (t *timed) RunPodGroupPostFilterPlugins(
 	return t.result, t.status
 }
 
-// upstreamGang returns a decision by upstream for a gang, with a new rig each time.
+// upstreamGang returns a trial: upstream preempts for a gang. Each run uses a new rig.
 func upstreamGang(tb testing.TB, of func() *scene) trial {
 	tb.Helper()
 	return func(watch stopwatch) {
@@ -175,8 +178,9 @@ func upstreamGang(tb testing.TB, of func() *scene) trial {
 	}
 }
 
-// face runs both sides on a scene, round by round, each with a new rig. The first decision of
-// Reprieve does not count: it fills the columns, which stay up to date from then on.
+// face measures Reprieve and upstream on a scene. Each round uses a new rig. The first decision of
+// Reprieve on a rig is not recorded, because it builds the columns of the core. Later decisions
+// only update the columns.
 func face(tb testing.TB, of func() *scene, rounds, laps int) (mine, theirs []outcome) {
 	tb.Helper()
 	for range rounds {

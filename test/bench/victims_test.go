@@ -15,14 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// toll is the cost of one decision's victims. It is computed without code of Reprieve or upstream.
+// toll describes the victims of one decision. It is computed without code of Reprieve and upstream.
 type toll struct {
-	// victims counts pods. workloads counts the PodGroups and single pods that they belong to.
+	// victims is the number of evicted pods. workloads is the number of PodGroups and single pods
+	// that lost a pod.
 	victims, workloads int
 	highest            int32
-	// sum is the sum of the victims' priorities.
+	// sum is the sum of the priorities of the evicted pods.
 	sum int64
-	// broken counts the victims that exceed the disruptions that budgets allow.
+	// broken is the number of evicted pods beyond the disruptions that PodDisruptionBudgets allow.
 	broken int
 	placed int
 }
@@ -57,14 +58,14 @@ func covered(victims []*corev1.Pod, budget *policyv1.PodDisruptionBudget) int {
 	return count
 }
 
-// compareTolls compares in the order of KEP-5710: the smaller toll is better.
+// compareTolls compares two tolls by the criteria of KEP-5710. The smaller toll is better.
 func compareTolls(a, b toll) int {
 	return cmp.Or(
 		cmp.Compare(a.broken, b.broken), cmp.Compare(a.highest, b.highest), cmp.Compare(a.sum, b.sum), cmp.Compare(a.victims, b.victims))
 }
 
-// taking is a row of the table of victims. If nodes are equal, upstream's choice depends on the
-// order in which its goroutines find them. So each of its decisions has a toll of its own.
+// taking is a row of the table of victims. theirs has a toll for each decision of upstream:
+// upstream's choice between equal nodes depends on the order in which goroutines finish.
 type taking struct {
 	victimScene
 	nodes, pods, members, minCount int
@@ -77,7 +78,7 @@ func (x *taking) ratio() float64 {
 	return float64(x.tookThem.percentile(50)) / float64(x.took.percentile(50))
 }
 
-// best returns the lowest toll of upstream's decisions.
+// best returns the smallest toll of upstream's decisions.
 func (x *taking) best() toll { return slices.MinFunc(x.theirs, compareTolls) }
 
 func (s *sizes) measureVictims(t *testing.T, r *report) {
@@ -145,7 +146,7 @@ func (r *report) writeVictims(b *strings.Builder) {
 	}
 }
 
-// span returns the lowest and the highest value among upstream's decisions.
+// span returns the lowest and the highest value of a toll's field in upstream's decisions, as text.
 func span(all []toll, of func(toll) int) string {
 	values := make([]int, len(all))
 	for i := range all {
@@ -158,7 +159,7 @@ func span(all []toll, of func(toll) int) string {
 	return fmt.Sprintf("%d–%d", least, most)
 }
 
-// times writes a ratio.
+// times formats a ratio.
 func times(ratio float64) string {
 	switch {
 	case ratio < 0.1:
