@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// condition returns the expression of a policy's matchCondition.
+// condition returns the CEL expression of a match condition in an admission policy.
 func (o object) condition(name string) string {
 	conditions, _ := o.at("spec", "matchConditions").([]any)
 	for _, c := range conditions {
@@ -19,8 +19,8 @@ func (o object) condition(name string) string {
 	return ""
 }
 
-// TestPoliciesOnPods checks that the policies for pods have the profiles of the release, and the
-// label that names a queue for each profile.
+// TestPoliciesOnPods checks the admission policies for pods: they must apply to the profiles of the
+// release, and use the label that names a queue in each profile.
 func TestPoliciesOnPods(t *testing.T) {
 	t.Parallel()
 	const (
@@ -32,10 +32,10 @@ func TestPoliciesOnPods(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		values string
-		// want has the expressions of a condition, by policy; "" for a condition that the policy
-		// lacks.
+		// want maps the name of an admission policy to the expressions of its match conditions. An
+		// expression is "" if the policy must not have the condition.
 		want map[string][2]string
-		// absent names policies that must not exist.
+		// absent has the names of admission policies that must not exist.
 		absent []string
 	}{
 		"two profiles": {
@@ -89,7 +89,7 @@ func TestPoliciesOnPods(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// The default queue of a namespace is in the same annotation for all labels.
+				// The annotation with a namespace's default queue has the same key in all profiles.
 				if text := string(raw); all[policy+name] != nil &&
 					(!strings.Contains(text, `"key":"team.example/queue"`) || strings.Contains(text, "reprieve.dev/queue'") != wantStandard) {
 					t.Errorf("%s goes by another label than it should: %s", name, text)
@@ -99,7 +99,7 @@ func TestPoliciesOnPods(t *testing.T) {
 	}
 }
 
-// variable returns the expression of a policy's variable.
+// variable returns the CEL expression of a variable in an admission policy.
 func (o object) variable(name string) string {
 	variables, _ := o.at("spec", "variables").([]any)
 	for _, v := range variables {
@@ -111,8 +111,8 @@ func (o object) variable(name string) string {
 	return ""
 }
 
-// TestPolicyOnPlacedPods checks the policy for pods with a node. It has all profiles of the
-// release, the labels that name queues, and the labels of the profiles' own rules.
+// TestPolicyOnPlacedPods checks the admission policy for pods that have a node. It must list all
+// profiles of the release, the labels that name queues, and the labels in the rules of profiles.
 func TestPolicyOnPlacedPods(t *testing.T) {
 	t.Parallel()
 	const policy = "ValidatingAdmissionPolicy  placed-pods.reprieve.dev"
@@ -141,8 +141,8 @@ func TestPolicyOnPlacedPods(t *testing.T) {
 	}
 }
 
-// TestSystemClasses checks that the release restricts the system's PriorityClasses to the
-// namespaces in the values, unless that is disabled.
+// TestSystemClasses checks that only pods in the configured namespaces may use the system's
+// PriorityClasses, unless the values disable this restriction.
 func TestSystemClasses(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]any{

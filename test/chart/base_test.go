@@ -15,11 +15,12 @@ const (
 	checksumAnnotation = "checksum/config"
 )
 
-// alike removes the intended differences between the objects of kustomize and of the chart.
-// Kustomize puts a hash of the content into the name of a ConfigMap, so that a change replaces the
-// Pods; the chart has a checksum in the Pods' template instead. The chart also marks
-// CustomResourceDefinitions so that they are kept. Of the configuration, only the parsed content is
-// compared.
+// alike removes the intended differences between the objects of kustomize and of the chart:
+//
+//   - Both replace the Pods when the configuration changes. Kustomize appends a hash to the name of
+//     the ConfigMap; the chart adds a checksum to the Pods' template.
+//   - Only the chart annotates CustomResourceDefinitions, so that Helm does not delete them.
+//   - The texts of the configuration differ, so their parsed contents are compared.
 func alike(t *testing.T, all objects) objects {
 	t.Helper()
 	out := objects{}
@@ -50,7 +51,7 @@ func alike(t *testing.T, all objects) objects {
 	return out
 }
 
-// without removes an annotation.
+// without removes an annotation from the metadata of an object.
 func without(metadata map[string]any, annotation string) {
 	annotations, _ := metadata["annotations"].(map[string]any)
 	delete(annotations, annotation)
@@ -59,8 +60,8 @@ func without(metadata map[string]any, annotation string) {
 	}
 }
 
-// TestDefaultIsBase checks that the chart by default installs the same objects as kubectl apply -k
-// deploy/. Only the Namespace is missing, because Helm needs it before the installation.
+// TestDefaultIsBase checks that the chart with default values installs the objects of kubectl apply
+// -k deploy/. Only the Namespace is missing, because it must exist before Helm installs a chart.
 func TestDefaultIsBase(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -84,8 +85,8 @@ func TestDefaultIsBase(t *testing.T) {
 	}
 }
 
-// TestComponents checks that the values for components of deploy/ have the effect of these
-// components.
+// TestComponents checks that some values of the chart have the same effect as components of
+// deploy/.
 func TestComponents(t *testing.T) {
 	t.Parallel()
 	for component, values := range map[string]string{
@@ -96,7 +97,8 @@ func TestComponents(t *testing.T) {
 			t.Parallel()
 			want := alike(t, kustomized(t, overlay(t, component)))
 			got := alike(t, render(t, values+"\nnamespace: {create: true}", cluster{namespace: namespace}))
-			// Kustomize adds no labels to the objects that a component outside of the base adds.
+			// Kustomize adds its labels to the objects of the base, and not to new objects of a
+			// component.
 			for key, o := range want {
 				if o.at("metadata", "labels") == nil && got[key] != nil {
 					delete(got[key]["metadata"].(map[string]any), "labels")
@@ -109,7 +111,8 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// overlay writes a kustomization that a user could write: deploy/ with a component.
+// overlay writes a kustomization with deploy/ and a component, as users would, and returns its
+// directory.
 func overlay(t *testing.T, component string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

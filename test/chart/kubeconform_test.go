@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// conform runs kubeconform on objects, with the schemas that hack/schemas writes. A kind without a
-// schema is an error.
+// conform runs kubeconform on objects and returns its output. It uses the schemas that hack/schemas
+// writes. An object of a kind without a schema is an error.
 func conform(t *testing.T, given objects) (string, error) {
 	t.Helper()
 	args := []string{"tool", "-modfile=../../hack/tools/kubeconform/go.mod", "kubeconform", "-strict", "-summary"}
@@ -32,8 +32,8 @@ func conform(t *testing.T, given objects) (string, error) {
 	return string(output), err
 }
 
-// TestConforms checks the rendered objects against the schemas of their kinds, with every value set
-// that adds an object or field.
+// TestConforms checks the rendered objects against the schemas of their kinds. One case sets every
+// value that adds an object or a field.
 func TestConforms(t *testing.T) {
 	t.Parallel()
 	for name, values := range map[string]string{
@@ -48,8 +48,8 @@ func TestConforms(t *testing.T) {
 	}
 }
 
-// TestDoesNotConform checks that the schemas are strict, and that kubeconform uses only the schemas
-// in this folder.
+// TestDoesNotConform checks that the schemas reject unknown fields, and that kubeconform uses only
+// the schemas in this folder.
 func TestDoesNotConform(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

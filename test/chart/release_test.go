@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestReleased reads and renders the chart with Helm in the form that a release packs.
+// TestReleased loads and renders the packed chart of a release with Helm.
 func TestReleased(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "reprieve-0.2.0.tgz")
@@ -34,7 +34,7 @@ func TestReleased(t *testing.T) {
 	if c.Metadata.Version != "0.2.0" || c.Metadata.AppVersion != "0.2.0" {
 		t.Errorf("it is version %s of %s", c.Metadata.Version, c.Metadata.AppVersion)
 	}
-	// Right after a release there are no changes.
+	// The list of changes is empty right after a release.
 	for _, list := range []string{"changes", "crds", "images", "links"} {
 		var items []map[string]any
 		if err := yaml.UnmarshalStrict([]byte(c.Metadata.Annotations["artifacthub.io/"+list]), &items); err != nil || len(items) == 0 && list != "changes" {

@@ -21,18 +21,18 @@ import (
 const (
 	chartDir  = "../../charts/reprieve"
 	deployDir = "../../deploy"
-	// namespace is the namespace of deploy/.
+	// namespace is the namespace of the objects in deploy/.
 	namespace = "reprieve-system"
 	queueKind = "reprieve.dev/v1alpha1/Queue"
 )
 
-// object is a rendered object.
+// object is a rendered Kubernetes object.
 type object map[string]any
 
-// objects are rendered objects, by kind, namespace and name.
+// objects has rendered objects. The keys have the kind, namespace and name.
 type objects map[string]object
 
-// at returns the value at a path of an object; nil if there is none.
+// at returns the value of a field, given by its path, or nil if the object does not have the field.
 func (o object) at(path ...string) any {
 	var value any = map[string]any(o)
 	for _, name := range path {
@@ -63,14 +63,15 @@ func load(t *testing.T) *helmchart.Chart {
 	return c
 }
 
-// cluster describes the cluster that the chart is rendered for: the namespace, and the kinds that
-// the API server has.
+// cluster describes the cluster that the chart is rendered for: the namespace of the release, and
+// the kinds that the API server serves.
 type cluster struct {
 	namespace string
 	kinds     []string
 }
 
-// tryRender renders the chart as helm template does, with values in YAML.
+// tryRender renders the chart for a cluster. The values are in YAML. It returns the text of each
+// template's output.
 func tryRender(t *testing.T, values string, on cluster) (map[string]string, error) {
 	t.Helper()
 	var given map[string]any
@@ -93,7 +94,7 @@ func tryRender(t *testing.T, values string, on cluster) (map[string]string, erro
 	return out, nil
 }
 
-// render renders the chart, and fails the test on an error.
+// render renders the chart for a cluster and returns the objects. On an error, the test fails.
 func render(t *testing.T, values string, on cluster) objects {
 	t.Helper()
 	files, err := tryRender(t, values, on)
@@ -123,7 +124,7 @@ func render(t *testing.T, values string, on cluster) objects {
 	return out
 }
 
-// kustomized returns the objects that kubectl kustomize renders from a directory of deploy/.
+// kustomized returns the objects of a kustomization, as kubectl kustomize renders them.
 func kustomized(t *testing.T, dir string) objects {
 	t.Helper()
 	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)

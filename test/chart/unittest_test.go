@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSuites runs the chart's own suites with helm-unittest.
+// TestSuites runs the test suites in the chart with helm-unittest.
 func TestSuites(t *testing.T) {
 	t.Parallel()
 	command := exec.CommandContext(t.Context(), "go", "tool", "-modfile=../../hack/tools/helm-unittest/go.mod", "helm-unittest", "--strict", chartDir)
@@ -17,7 +17,7 @@ func TestSuites(t *testing.T) {
 	t.Logf("%s", output)
 }
 
-// TestPackage checks that files for tests are not packed.
+// TestPackage checks that the packed chart does not contain the test suites.
 func TestPackage(t *testing.T) {
 	t.Parallel()
 	for _, file := range load(t).Raw {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// everything sets each value that adds an object or a field.
+// everything has values that add each optional object and field.
 const everything = `
 image: {digest: "sha256:0123456789012345678901234567890123456789012345678901234567890123", pullPolicy: Always, pullSecrets: [{name: pull}]}
 replicas: 3
@@ -50,14 +50,14 @@ prometheusRule: {enabled: true}
 dashboard: {enabled: true, annotations: {grafana_folder: Scheduling}}
 `
 
-// TestKnownFields checks that Kubernetes has every field of the objects that the chart can render.
+// TestKnownFields checks that the types of Kubernetes have all fields of the rendered objects.
 func TestKnownFields(t *testing.T) {
 	t.Parallel()
 	codecs := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict)
 	decoded := 0
 	for key, o := range render(t, everything, cluster{namespace: namespace, kinds: []string{queueKind}}) {
-		// Kinds of other projects have no Go types here. The integration tests create the objects
-		// of Reprieve's own kinds.
+		// Skip the kinds of other projects, because no Go types are available here. The integration
+		// tests check the objects of Reprieve's kinds.
 		if group := o.text("apiVersion"); strings.HasPrefix(group, "monitoring.coreos.com/") || strings.HasPrefix(group, "reprieve.dev/") ||
 			strings.HasPrefix(group, "apiextensions.k8s.io/") {
 			continue
@@ -76,7 +76,8 @@ func TestKnownFields(t *testing.T) {
 	}
 }
 
-// TestNamespace checks that a chart in another namespace does not mention the namespace of deploy/.
+// TestNamespace checks that a release in another namespace does not mention the namespace of
+// deploy/.
 func TestNamespace(t *testing.T) {
 	t.Parallel()
 	for key, o := range render(t, everything, cluster{namespace: "batch", kinds: []string{queueKind}}) {
@@ -84,15 +85,15 @@ func TestNamespace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The descriptions in the dashboard and the alerts are text for readers, so they may
-		// mention it.
+		// The texts in the dashboard and the alerts are for readers, so they may mention the
+		// namespace.
 		if strings.Contains(string(raw), namespace) {
 			t.Errorf("%s speaks of %s: %s", key, namespace, raw)
 		}
 	}
 }
 
-// TestCRDs checks that the CRDs are upgraded with the release, and stay when the release is
+// TestCRDs checks that Helm upgrades the CRDs with the release, and keeps them when the release is
 // uninstalled.
 func TestCRDs(t *testing.T) {
 	t.Parallel()
@@ -127,7 +128,7 @@ func TestCRDs(t *testing.T) {
 	}
 }
 
-// TestValues checks the effect of each value on an object and its field.
+// TestValues checks that each value sets the expected field of an object.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	const deployment, config = "Deployment reprieve-system reprieve-scheduler", "ConfigMap reprieve-system reprieve-scheduler-config"
@@ -135,7 +136,8 @@ func TestValues(t *testing.T) {
 	for name, c := range map[string]struct {
 		values, object string
 		field          []string
-		// want is YAML; "" if the object or the field must not exist.
+		// want is the expected value of the field in YAML, or "" if the object or the field must
+		// not exist.
 		want string
 	}{
 		"replicas":            {"replicas: 5", deployment, []string{"spec", "replicas"}, "5"},
@@ -199,8 +201,8 @@ func read(t *testing.T, elements ...string) string {
 	return string(raw)
 }
 
-// TestRollsOnChange checks that a change of the configuration changes the Pods' template, and that
-// other values change it only if they concern the Pods.
+// TestRollsOnChange checks that a change of the configuration changes the template of the Pods.
+// Other values may change it only if they concern the Pods.
 func TestRollsOnChange(t *testing.T) {
 	t.Parallel()
 	checksum := func(values string) string {
@@ -216,7 +218,7 @@ func TestRollsOnChange(t *testing.T) {
 	}
 }
 
-// TestBadValues checks that wrong values are rejected with a message that names the value.
+// TestBadValues checks that invalid values are rejected, and that the message names the value.
 func TestBadValues(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ values, want string }{
@@ -257,7 +259,7 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// TestSchema checks that the schema has exactly the values of values.yaml.
+// TestSchema checks that values.schema.json and values.yaml have the same values.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	var schema, values map[string]any
@@ -267,7 +269,7 @@ func TestSchema(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(read(t, "values.yaml")), &values); err != nil {
 		t.Fatal(err)
 	}
-	// This value is Helm's own, for charts with subcharts.
+	// Helm defines the value "global" for charts with subcharts.
 	delete(schema["properties"].(map[string]any), "global")
 	compareSchema(t, "", schema, values)
 }
@@ -288,7 +290,7 @@ func compareSchema(t *testing.T, at string, schema, values map[string]any) {
 			compareSchema(t, at+name+".", below, mapping)
 		}
 	}
-	// Kubernetes validates the resources of a Pod, so the schema leaves them open.
+	// The schema allows any resource names, because Kubernetes validates them.
 	for name := range properties {
 		if _, ok := values[name]; !ok && at != "resources." {
 			t.Errorf("values.yaml does not have %s%s", at, name)
@@ -296,7 +298,7 @@ func compareSchema(t *testing.T, at string, schema, values map[string]any) {
 	}
 }
 
-// TestLint runs helm lint.
+// TestLint checks that helm lint reports no problems.
 func TestLint(t *testing.T) {
 	t.Parallel()
 	for name, values := range map[string]string{"default": "", "everything": strings.Replace(everything, "queues:", "#", 1)} {
@@ -308,7 +310,7 @@ func TestLint(t *testing.T) {
 			}
 			result := lint.All(chartDir, given, namespace, true)
 			for _, m := range result.Messages {
-				// Helm recommends an icon, which this chart does not need.
+				// Ignore the recommendation to add an icon.
 				if m.Severity > support.InfoSev {
 					t.Error(m)
 				}
@@ -317,7 +319,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestEmptyTag checks that an empty tag selects the image of the chart's version.
+// TestEmptyTag checks that an empty tag selects the image with the version of the chart.
 func TestEmptyTag(t *testing.T) {
 	t.Parallel()
 	out := rendered(t, `image: {repository: mine, tag: ""}`, "deployment.yaml")
@@ -326,8 +328,8 @@ func TestEmptyTag(t *testing.T) {
 	}
 }
 
-// TestNotesOfKinds checks that the notes name the profiles that treat the pods of Jobs as single
-// pods, and only these.
+// TestNotesOfKinds checks that the notes name exactly the profiles without args.groups.kinds. These
+// profiles schedule the pods of a Job one by one.
 func TestNotesOfKinds(t *testing.T) {
 	t.Parallel()
 	const says = "The profile b has no args.groups.kinds"
@@ -337,7 +339,7 @@ func TestNotesOfKinds(t *testing.T) {
 	}
 }
 
-// rendered returns the output of one template of the chart.
+// rendered returns the output of one template.
 func rendered(t *testing.T, values, template string) string {
 	t.Helper()
 	files, err := tryRender(t, values, cluster{namespace: namespace})

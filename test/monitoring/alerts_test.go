@@ -17,11 +17,11 @@ import (
 const (
 	root  = "../.."
 	files = root + "/charts/reprieve/monitoring"
-	// repository is the address of the repository, which shows the pages.
+	// repository is the web address of the repository. Links in alerts begin with it.
 	repository = "https://github.com/reprieve-dev/reprieve"
 )
 
-// rule is an alert.
+// rule is an alerting rule of Prometheus.
 type rule struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
@@ -60,14 +60,14 @@ func alerts(t *testing.T) map[string]rule {
 	return out
 }
 
-// scene is a period in a cluster, and the alerts that fire at its end.
+// scene has the metrics of a period of time, and the alerts that must fire at its end.
 type scene struct {
 	series string
-	// want names all alerts that fire.
+	// want has the names of all alerts that must fire. No other alert may fire.
 	want []string
 }
 
-// calm has the metrics of a healthy scheduler: it leads, preempts, and has no failures.
+// calm has the metrics of a healthy scheduler: it is the leader, preempts, and has no failures.
 const calm = `
 reprieve_reservations{instance="a"} 0 2 1 0 0x120
 reprieve_oldest_reservation_seconds{instance="a"} 0 60 300 0 0x120
@@ -103,7 +103,8 @@ rest_client_requests_total{instance="a", code="429"} 0+1x120
 rest_client_requests_total{instance="other", code="429"} 0+100x120
 `
 
-// but returns calm with other series, which replace those of the same names and labels.
+// but returns the series of calm together with other series. A series replaces the series of calm
+// with the same name and labels.
 func but(series string) string {
 	name := func(line string) string {
 		end := strings.LastIndex(line, "}")
@@ -161,7 +162,7 @@ func scenes() map[string]scene {
 		"evictions take most of a minute": {
 			but(`reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="1"} 0+1x120`), []string{"ReprieveEvictionsSlow"},
 		},
-		// Other pods are placed all the time.
+		// In these scenes, the scheduler also places other pods all the time.
 		"a promise is not kept": {
 			but("reprieve_reservations{instance=\"a\"} 2+0x120\nreprieve_oldest_reservation_seconds{instance=\"a\"} 0+60x120"), []string{"ReprievePromisesNotKept"},
 		},
@@ -189,8 +190,8 @@ func scenes() map[string]scene {
 	}
 }
 
-// TestAlerts checks that exactly the wanted alerts fire at the end of each scene, and that each
-// alert has a scene.
+// TestAlerts checks for each scene that exactly the wanted alerts fire at its end. Each alert must
+// fire in at least one scene.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	const end = 120 * scrapes
@@ -222,8 +223,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// fires reports whether, for the whole "for" period, some series has met the rule's expression at
-// every evaluation.
+// fires reports whether an alert fires at the time end. It fires if, for the whole period "for"
+// before the end, one series has met the expression at every evaluation.
 func fires(t *testing.T, e engine, db database, r rule, end time.Duration) bool {
 	t.Helper()
 	hold := time.Duration(0)
@@ -250,8 +251,9 @@ func fires(t *testing.T, e engine, db database, r rule, end time.Duration) bool 
 	return false
 }
 
-// TestSectionsHaveFourParts checks each section of docs/alerts.md. It must have the severity, the
-// symptoms that users notice, a command, and a value to compare its output with.
+// TestSectionsHaveFourParts checks that each section of docs/alerts.md has four parts: the
+// severity, the symptoms that users notice, a command, and a value to compare with the command's
+// output.
 func TestSectionsHaveFourParts(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join(root, "docs", "alerts.md"))
@@ -278,8 +280,8 @@ func TestSectionsHaveFourParts(t *testing.T) {
 	}
 }
 
-// TestAlertsAreDocumented checks that each alert has a severity and a description, and that
-// docs/alerts.md has the remedy.
+// TestAlertsAreDocumented checks that each alert has a severity, a description and a link to its
+// section in docs/alerts.md.
 func TestAlertsAreDocumented(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join(root, "docs", "alerts.md"))
@@ -295,7 +297,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
 			t.Errorf("%s does not say what is the matter", name)
 		}
-		// Alertmanager shows this annotation as a link, so it must be a full address.
+		// Alertmanager shows the annotation runbook_url as a link, so it must be a full address.
 		if want := repository + "/blob/main/docs/alerts.md#" + strings.ToLower(name); r.Annotations["runbook_url"] != want {
 			t.Errorf("the runbook of %s is %q, want %q", name, r.Annotations["runbook_url"], want)
 		}

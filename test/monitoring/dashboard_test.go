@@ -39,7 +39,7 @@ func panels(t *testing.T) []panel {
 	return dashboard.Panels
 }
 
-// atWork has the metrics of a working scheduler that calm lacks.
+// atWork has metrics of a scheduler that schedules pods. They complete the metrics in calm.
 const atWork = `
 reprieve_queue_waiting{instance="a"} 3+0x120
 reprieve_api_calls_bound{instance="a"} 50+0x120
@@ -59,7 +59,8 @@ rest_client_request_duration_seconds_bucket{instance="a", verb="GET", le="1"} 0+
 rest_client_request_duration_seconds_bucket{instance="a", verb="GET", le="+Inf"} 0+4x120
 `
 
-// TestDashboard checks that every query of every panel returns data for a working scheduler.
+// TestDashboard checks that each query of each panel returns data for a scheduler that schedules
+// pods.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
@@ -90,7 +91,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestSubjects checks that the dashboard has a panel for each subject.
+// TestSubjects checks that the dashboard has a panel for each important subject.
 func TestSubjects(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
@@ -121,7 +122,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestRowsAreDocumented checks that docs/monitoring.md gives the purpose of each row.
+// TestRowsAreDocumented checks that docs/monitoring.md describes each row of the dashboard.
 func TestRowsAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(root, "docs", "monitoring.md"))

@@ -1,7 +1,7 @@
-// Package monitoring evaluates the alerts and the dashboard's queries of the chart with Prometheus'
-// own engine. Every expression must be valid, and every alert must fire when it should and at no
-// other time.
+// Package monitoring tests the chart's alerts and Grafana dashboard with the query engine of
+// Prometheus. Every expression must be valid. Every alert must fire in the intended situations and
+// only there.
 //
-// The package is a separate module, so that the product does not depend on Prometheus.
-// test/integration/deploy checks that the metrics exist, with a scheduler and a Prometheus.
+// The package is a separate Go module, so that the scheduler does not depend on Prometheus. Tests
+// in test/integration/deploy check with a running scheduler that the metrics exist.
 package monitoring

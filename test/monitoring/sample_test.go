@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 )
 
-// sample is a value with its time.
+// sample is a value of a series at a time. The time is the duration since the start of the series.
 type sample struct {
 	at    time.Duration
 	value float64

@@ -15,14 +15,14 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// scrapes is the interval between samples.
+// scrapes is the interval between two samples of a series.
 const scrapes = time.Minute
 
-// database is a list of series in memory.
+// database is a list of time series in memory. It implements the storage interface of Prometheus.
 type database []storage.Series
 
-// newDatabase reads series in the notation of promtool's tests, one on each line: a metric, its
-// labels, and its values a minute apart, as in `up{job="a"} 1+0x30`.
+// newDatabase parses series in the notation of promtool's unit tests. Each line has a metric with
+// labels, and its values at intervals of one minute, such as `up{job="a"} 1+0x30`.
 func newDatabase(t *testing.T, p parser.Parser, text string) database {
 	t.Helper()
 	var db database
@@ -80,7 +80,7 @@ func (s *seriesSet) At() storage.Series                { return s.series[s.at] }
 func (s *seriesSet) Err() error                        { return nil }
 func (s *seriesSet) Warnings() annotations.Annotations { return nil }
 
-// engine evaluates expressions.
+// engine is the query engine of Prometheus with its parser.
 type engine struct {
 	*promql.Engine
 	parser parser.Parser
@@ -93,7 +93,7 @@ func newEngine() engine {
 	})}
 }
 
-// at returns the value of an expression at a time.
+// at returns the value of an expression. The time is the duration since the start of the series.
 func (e engine) at(t *testing.T, db database, expression string, at time.Duration) promql.Vector {
 	t.Helper()
 	query, err := e.NewInstantQuery(t.Context(), db, nil, expression, time.Unix(0, 0).Add(at))
