@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// cluster is one generated case: nodes, running pods, budgets, nominated pods, claims for volumes
-// that one pod may use at a time, and the preemptor.
+// cluster is a generated test case: nodes, running pods, PodDisruptionBudgets, nominated pods,
+// persistent volume claims, and the preemptor. Each claim may be used by one pod at a time.
 type cluster struct {
 	nodes     []*corev1.Node
 	running   []*corev1.Pod
@@ -44,8 +44,8 @@ func (c *cluster) objects() []runtime.Object {
 	return out
 }
 
-// afterNominated returns the case with nominated pods placed on their nodes, except those that the
-// preemptor displaces.
+// afterNominated returns a copy of the case. In the copy, the nominated pods with at least the
+// preemptor's priority run on their nominated nodes.
 func (c *cluster) afterNominated() *cluster {
 	after := *c
 	after.running, after.nominated = slices.Clone(c.running), nil
@@ -69,8 +69,8 @@ const (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// generate makes a case from a seed: a small cluster on which every feature of the filters is
-// likely to matter.
+// generate returns the case for a seed: a small cluster. The values are chosen so that each filter
+// matters in many cases.
 func generate(seed uint64) *cluster {
 	r := rand.New(rand.NewPCG(seed, 0x5eed))
 	c := &cluster{}
@@ -82,7 +82,8 @@ func generate(seed uint64) *cluster {
 		pod := generatePod(r, fmt.Sprintf("run-%03d", i))
 		pod.Spec.NodeName = c.nodes[r.IntN(len(c.nodes))].Name
 		for _, p := range pod.Spec.Containers[0].Ports {
-			// No two pods of a node have the same host port. Upstream's bookkeeping relies on this.
+			// Each host port of a node is used by at most one pod. Upstream's record of used ports
+			// requires this.
 			if key := fmt.Sprintf("%s:%d", pod.Spec.NodeName, p.HostPort); ports[key] {
 				pod.Spec.Containers[0].Ports = nil
 			} else {
@@ -113,8 +114,8 @@ func generate(seed uint64) *cluster {
 	return c
 }
 
-// generateClaims makes some pods use volumes that one pod may use at a time. At most one running
-// pod uses each.
+// generateClaims adds persistent volume claims that one pod may use at a time. At most one running
+// pod uses each claim.
 func (c *cluster) generateClaims(r *rand.Rand) {
 	for i := range r.IntN(3) {
 		name := fmt.Sprintf("claim-%d", i)
@@ -191,8 +192,8 @@ func generatePod(r *rand.Rand, name string) *corev1.Pod {
 	return pod
 }
 
-// addRequests makes some pods request more than their container does: through overhead, or through
-// init containers that end before it starts or run beside it.
+// addRequests adds an overhead or init containers to some pods, so that these pods request more
+// than their containers. Init containers may end before the containers start, or run beside them.
 func addRequests(r *rand.Rand, pod *corev1.Pod) {
 	some := func() corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(int64(1+r.IntN(6))*500, resource.DecimalSI)}
@@ -209,7 +210,7 @@ func addRequests(r *rand.Rand, pod *corev1.Pod) {
 	}
 }
 
-// constrain gives the preemptor some of the constraints that filters check.
+// constrain adds constraints to the preemptor, such as affinity, that filters check.
 func constrain(r *rand.Rand, pod *corev1.Pod) {
 	switch r.IntN(8) {
 	case 0:

@@ -1,3 +1,4 @@
-// Package parity compares Reprieve's plugin with upstream's own preemption. On generated clusters,
-// both decide for the same pod, on the same snapshot, with the same Filter plugins.
+// Package parity compares the decisions of Reprieve's plugin with upstream's preemption on
+// generated clusters. Both decide for the same pod, with the same snapshot and the same Filter
+// plugins.
 package parity

@@ -54,7 +54,7 @@ type noGroups struct{}
 
 func (noGroups) Group(types.NamespacedName) (*gang.Group, bool) { return nil, false }
 
-// capture is an Evictor that only records orders.
+// capture is an Evictor that records orders and evicts no pod.
 type capture struct{ orders []eviction.Order }
 
 func (c *capture) Evict(_ context.Context, order eviction.Order, _ eviction.Scheduler) <-chan eviction.Outcome {
@@ -64,7 +64,7 @@ func (c *capture) Evict(_ context.Context, order eviction.Order, _ eviction.Sche
 
 func (*capture) Nominate(context.Context, []podstatus.Nomination) {}
 
-// rig is one framework with both preemptions on the same snapshot.
+// rig is a framework with two plugins for preemption: Reprieve's and upstream's.
 type rig struct {
 	framework framework.Framework
 	ours      fwk.PostFilterPlugin
@@ -72,13 +72,13 @@ type rig struct {
 	captured  *capture
 }
 
-// quiet returns the test's context with a logger that discards everything.
+// quiet returns the context of the test with a logger that discards all messages.
 func quiet(t *testing.T) context.Context {
 	t.Helper()
 	return klog.NewContext(t.Context(), logr.Discard())
 }
 
-// filters returns the names of the plugins that both sides use.
+// filters returns the names of the enabled Filter plugins.
 func filters() []string {
 	return []string{
 		names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
@@ -142,15 +142,15 @@ func newRig(t *testing.T, c *cluster) *rig {
 	if err != nil {
 		t.Fatalf("wait until Reprieve knows the cluster: %v", err)
 	}
-	// If a nominated pod is not in the queue, the framework would only have its name.
+	// Add the nominated pods to the queue. Without that, the framework has only their names.
 	for _, pod := range c.nominated {
 		queue.Add(ctx, pod)
 	}
 	return &rig{framework: fw, ours: ours, upstream: upstream, captured: captured}
 }
 
-// score is the cost of a set of victims by the criteria of KEP-5710. Scores are compared field by
-// field; the smaller is better.
+// score has the cost of a set of victims by the criteria of KEP-5710. Scores are compared field by
+// field, in the order of the fields. A smaller value is better.
 type score struct {
 	broken      int
 	highest     int32
@@ -166,7 +166,7 @@ func compare(a, b score) int {
 	)
 }
 
-// scoreOf computes the score without code of either implementation.
+// scoreOf computes the score of victims without code of Reprieve and upstream.
 func scoreOf(victims []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget) score {
 	victims = slices.Clone(victims)
 	slices.SortFunc(victims, func(a, b *corev1.Pod) int {
@@ -200,7 +200,7 @@ func scoreOf(victims []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget) sco
 	return s
 }
 
-// verdict is the result of one side for a case.
+// verdict is the decision of Reprieve or of upstream for a case.
 type verdict struct {
 	feasible bool
 	node     string
@@ -219,8 +219,8 @@ func (v verdict) String() string {
 	return fmt.Sprintf("%s takes %v, score %+v", v.node, who, v.score)
 }
 
-// needsPreemption runs PreFilter and Filter as a cycle does. It returns false if the pod fits, or
-// if preemption cannot help.
+// needsPreemption runs PreFilter and Filter like a scheduling cycle. It returns false if the pod
+// fits without an eviction, or if no eviction can help.
 func (r *rig) needsPreemption(t *testing.T, c *cluster) (fwk.CycleState, *framework.NodeToStatus, bool) {
 	t.Helper()
 	state := framework.NewCycleState()
@@ -248,7 +248,8 @@ func (r *rig) nodes(t *testing.T) []fwk.NodeInfo {
 	return infos
 }
 
-// upstreamBest returns the best result of upstream's own selection on any node.
+// upstreamBest returns the best of upstream's decisions: upstream selects victims on each node
+// separately.
 func (r *rig) upstreamBest(t *testing.T, c *cluster, state fwk.CycleState) verdict {
 	t.Helper()
 	var best verdict
@@ -269,7 +270,7 @@ func (r *rig) upstreamBest(t *testing.T, c *cluster, state fwk.CycleState) verdi
 	return best
 }
 
-// upstreamFinds reports whether the pod fits, or upstream's own selection makes room for it on any
+// upstreamFinds reports whether the pod fits without an eviction, or upstream finds victims on any
 // node.
 func upstreamFinds(t *testing.T, c *cluster) bool {
 	t.Helper()
@@ -278,7 +279,7 @@ func upstreamFinds(t *testing.T, c *cluster) bool {
 	return state == nil || !needed || r.upstreamBest(t, c, state).feasible
 }
 
-// oursBest returns the decision of Reprieve's plugin.
+// oursBest returns the decision of Reprieve's plugin for the case.
 func (r *rig) oursBest(t *testing.T, c *cluster, state fwk.CycleState, statuses *framework.NodeToStatus) verdict {
 	t.Helper()
 	result, status := r.ours.PostFilter(quiet(t), state, c.preemptor, statuses)
@@ -303,8 +304,8 @@ func (r *rig) oursBest(t *testing.T, c *cluster, state fwk.CycleState, statuses 
 	return v
 }
 
-// check verifies the decision: the preemptor passes the filters on its node if all victims are
-// gone, and fails if one of them stays.
+// check checks two conditions: without the victims, the preemptor passes the filters on its node;
+// if one of the victims stays, the preemptor fails.
 func (r *rig) check(t *testing.T, c *cluster, v verdict) {
 	t.Helper()
 	passes := func(gone []*corev1.Pod) bool {
@@ -347,13 +348,14 @@ func (r *rig) check(t *testing.T, c *cluster, v verdict) {
 	}
 }
 
-// TestParity decides generated cases on both sides. Reprieve must find victims exactly if upstream
-// finds some on any node, and its victims must have at most the cost of upstream's best node.
+// TestParity compares Reprieve and upstream on generated cases. Reprieve must find victims if and
+// only if upstream finds victims on any node. The cost of Reprieve's victims must not exceed the
+// cost of upstream's best victims.
 //
-// There is one exception. Upstream asks no filter about pods that are nominated to other nodes, so
-// victims could be evicted for a pod that has no place afterwards. Reprieve may find nothing if
-// upstream would find nothing either once the nominated pods that precede the preemptor are on
-// their nodes.
+// There is one exception, about pods that are nominated to other nodes. Upstream ignores these pods
+// when it checks the filters. So it may evict victims for a preemptor that still does not fit once
+// these pods run. Reprieve may find no victims in a case if upstream finds none either, once the
+// nominated pods run on their nodes.
 func TestParity(t *testing.T) {
 	metrics.Register()
 	preempting, feasible, better, careful := 0, 0, 0, 0
