@@ -7,19 +7,23 @@ import (
 	"strings"
 )
 
-// Agreement counts the cases of one table.
+// Agreement has the result of comparing the cases of one table with Reprieve's outcomes.
 type Agreement struct {
-	// Cases is the number of cases. Agree counts the cases with the peer's outcome, and Explained
-	// counts those with another outcome that the table explains. Faults describes all others.
+	// Cases is the number of cases:
+	//
+	//   - Agree: in these cases, Reprieve's outcome is the peer's outcome.
+	//   - Explained: in these cases, the outcomes differ, and the table explains the difference.
+	//   - All other cases have a description in Faults.
 	Cases, Agree, Explained int
-	// Nodes counts the workloads with the expected number of running pods and a node that the peer
-	// names. SameNode counts the workloads among them that run on that node. The core breaks ties
-	// between nodes by name.
+	// Nodes is the number of workloads with two properties: the number of running pods is as
+	// expected, and the peer names an expected node. SameNode is the number of these workloads that
+	// run on the expected node. If several nodes are equal, the core selects by name, so another
+	// node is no fault.
 	Nodes, SameNode int
 	Faults          []string
 }
 
-// Compare plays all cases of a table and compares the outcomes with the table.
+// Compare runs all cases of a table and compares their outcomes with the table.
 func (t *Table) Compare() Agreement {
 	a := Agreement{Cases: len(t.Cases)}
 	for i := range t.Cases {
@@ -45,7 +49,7 @@ func (t *Table) Compare() Agreement {
 	return a
 }
 
-// count adds the nodes of a case.
+// count adds the workloads of a case to Nodes and SameNode.
 func (a *Agreement) count(c *Case, o *Outcome) {
 	for name, node := range c.PeerNode {
 		if n := c.Peer[name]; n == 0 || o.Running[name] != n {
@@ -58,8 +62,8 @@ func (a *Agreement) count(c *Case, o *Outcome) {
 	}
 }
 
-// expected returns the number of running pods of a workload, as the peer expects it. Work that the
-// peer does not name keeps its state.
+// expected returns the number of running pods that the peer expects for a workload. If the peer
+// names no number, the number must stay as at the start.
 func (c *Case) expected(w *Work) int {
 	if n, ok := c.Peer[w.Name]; ok {
 		return n
@@ -73,8 +77,8 @@ func (c *Case) expected(w *Work) int {
 	return n
 }
 
-// differences returns the workloads whose outcome differs from the peer's, with the number of their
-// running pods. Workloads that are alike are interchangeable.
+// differences returns the number of running pods for each workload whose number differs from the
+// peer's. If workloads differ only by name, it does not matter which of them run.
 func (c *Case) differences(o *Outcome) map[string]int {
 	theirs, ours := make(map[string][]int), make(map[string][]int)
 	for i := range c.Work {
@@ -96,15 +100,15 @@ func (c *Case) differences(o *Outcome) map[string]int {
 	return out
 }
 
-// changed reports whether the outcome differs from the outcome in the file.
+// changed reports whether the outcome differs from the outcome of Reprieve that the file states.
 func (c *Case) changed(o *Outcome) bool { return !maps.Equal(c.differences(o), c.Ours) }
 
-// likeness returns a text that is equal for workloads that differ by name only.
+// likeness returns a text that is equal for two workloads if they differ only by name.
 func (w *Work) likeness() string {
 	return fmt.Sprint(w.Queue, w.Priority, w.Requests, w.MinCount, w.On, w.Since, w.Fixed, w.Leaving, w.Stale)
 }
 
-// say returns the numbers of running pods as a text.
+// say formats the numbers of running pods by workload.
 func say(running map[string]int) string {
 	var words []string
 	for _, name := range slices.Sorted(maps.Keys(running)) {

@@ -7,7 +7,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// snapshot describes the present state to the core.
+// snapshot converts the present state of the game to a snapshot of the core.
 func (g *game) snapshot() *core.Snapshot {
 	s := &core.Snapshot{Resources: g.c.Resources}
 	for i := range g.c.Nodes {
@@ -38,8 +38,8 @@ func (g *game) snapshot() *core.Snapshot {
 	return s
 }
 
-// units returns the preemption units of running work. A gang without surplus is one unit. A gang
-// with fewer required members than pods is preempted member by member.
+// units returns the preemption units of a running workload. A gang without surplus members is one
+// unit. If a gang has surplus members, each member is a unit.
 func (p *player) units(pods []core.Pod) []core.Unit {
 	unit := core.Unit{Namespace: "ns", Name: p.Name, UID: p.Name, Priority: p.Priority, Start: p.began, Since: p.began}
 	if p.Fixed {
@@ -70,7 +70,7 @@ func (p *player) units(pods []core.Pod) []core.Unit {
 	return out
 }
 
-// preemptor describes the pending pods of a workload to the core.
+// preemptor converts the pending pods of a workload to a preemptor of the core.
 func (g *game) preemptor(p *player) *core.Preemptor {
 	pre := &core.Preemptor{
 		Namespace: "ns", Name: p.Name, UID: p.Name, Priority: p.Priority, Queue: p.Queue, MinCount: p.missing(),

@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestOutcomesAreStated checks that each case has the peer's outcome, or the outcome that its file
-// states with a rule or document that explains the difference.
+// TestOutcomesAreStated checks the outcome of each case. It must be the peer's outcome, or the
+// outcome of Reprieve in the file. In the second case, the file must explain the difference.
 func TestOutcomesAreStated(t *testing.T) {
 	t.Parallel()
 	for _, table := range tables(t) {
@@ -29,7 +29,7 @@ func TestOutcomesAreStated(t *testing.T) {
 	}
 }
 
-// TestDifferencesCiteARule checks that each explanation names a rule of the core or a page of this
+// TestDifferencesCiteARule checks that each explanation names a rule of the core, or a page of this
 // repository.
 func TestDifferencesCiteARule(t *testing.T) {
 	t.Parallel()
@@ -56,8 +56,8 @@ func TestDifferencesCiteARule(t *testing.T) {
 	}
 }
 
-// TestCompareReportsFaults checks that Compare reports an outcome that the file does not state, and
-// a difference without an explanation.
+// TestCompareReportsFaults checks that Compare reports an outcome that differs from the file, and a
+// difference without an explanation.
 func TestCompareReportsFaults(t *testing.T) {
 	t.Parallel()
 	situation := "case c\nresources gpu\nnode n 1\nwork a priority=1 request=1 on=n\nwork b priority=2 request=1\n"
@@ -91,7 +91,7 @@ func TestCompareReportsFaults(t *testing.T) {
 	}
 }
 
-// TestReadRejects checks that a file that is no table of cases is an error.
+// TestReadRejects checks that invalid files are an error.
 func TestReadRejects(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -114,7 +114,8 @@ func TestReadRejects(t *testing.T) {
 	}
 }
 
-// TestQueueMustBeALeaf checks that a case is an error if its work names a queue that is no leaf.
+// TestQueueMustBeALeaf checks that a case is an error if its work is in a queue that is not a leaf
+// queue.
 func TestQueueMustBeALeaf(t *testing.T) {
 	t.Parallel()
 	table, err := read("case c\nresources gpu\nnode n 1\nqueue p quota=1\nqueue q parent=p quota=1\nwork a queue=p request=1")

@@ -12,23 +12,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// mostDecisions bounds the decisions of one case.
+// mostDecisions is the greatest number of decisions in one case.
 const mostDecisions = 200
 
-// ErrEndless is the error of a case whose workloads evict each other again and again.
+// ErrEndless is the error for a case whose workloads evict each other repeatedly.
 var ErrEndless = errors.New("the workloads evict each other without end")
 
-// Outcome is the end of a case.
+// Outcome is the final state of a case.
 type Outcome struct {
-	// Running is the number of running pods of each workload, by name.
+	// Running maps the name of a workload to the number of its running pods.
 	Running map[string]int
-	// Nodes has the nodes of the running pods of each workload, by name.
+	// Nodes maps the name of a workload to the nodes of its running pods.
 	Nodes map[string][]string
-	// Messages are the messages of the last decision for each workload that waits, by name.
+	// Messages maps the name of a pending workload to the message of the last decision for it.
 	Messages map[string]string
 }
 
-// Play decides for all pending work of a case until nothing changes, and returns the outcome.
+// Play decides for the pending workloads of a case until no workload changes. It returns the final
+// state.
 func Play(c *Case) (*Outcome, error) {
 	g, err := newGame(c)
 	if err != nil {
@@ -49,29 +50,30 @@ func Play(c *Case) (*Outcome, error) {
 	return nil, ErrEndless
 }
 
-// game is a case that is being played.
+// game is the state of a case while Play runs it.
 type game struct {
 	c        *Case
 	tree     *fairshare.Tree
 	capacity core.Amounts
 	bundles  fairshare.Bundles
 	work     []*player
-	// decisions counts the decisions so far.
+	// decisions is the number of decisions so far.
 	decisions int64
 }
 
-// player is a workload with its present state.
+// player is the present state of a workload.
 type player struct {
 	*Work
-	// on is the node of each running pod; -1 for none.
+	// on has an index of a node for each pod; -1 if the pod does not run.
 	on []int
-	// leaves is true while the pods terminate.
+	// leaves is true while the pods of the workload terminate.
 	leaves bool
-	// tried is true if the last decision found no room, and nothing has changed since.
+	// tried is true if the last decision for the workload found no room, and no workload has been
+	// placed since then.
 	tried bool
-	// over is true for work that is not decided again.
+	// over is true if no more decisions are made for the workload.
 	over bool
-	// began orders running work by its start.
+	// began orders running workloads by their start: a smaller number started earlier.
 	began   int64
 	message string
 }
@@ -91,7 +93,8 @@ func newGame(c *Case) (*game, error) {
 			queues[i].Limit = append(queues[i].Limit, v)
 		}
 	}
-	// A quota above the parent's is cut to it, as in production. That is no error here.
+	// NewTree reduces a quota that exceeds the parent's quota, and reports an error. Ignore the
+	// error.
 	g.tree, _ = fairshare.NewTree(len(c.Resources), queues)
 	for i := range c.Nodes {
 		add(g.capacity, c.Nodes[i].Amounts, 1)
@@ -112,7 +115,7 @@ func newGame(c *Case) (*game, error) {
 	return g, nil
 }
 
-// nodesWith returns the sum of the nodes that list a resource.
+// nodesWith returns the sum of the amounts of all nodes that have a resource.
 func (g *game) nodesWith(name string) fairshare.Amounts {
 	out, of := make(core.Amounts, len(g.c.Resources)), slices.Index(g.c.Resources, name)
 	for i := range g.c.Nodes {
@@ -123,7 +126,7 @@ func (g *game) nodesWith(name string) fairshare.Amounts {
 	return out
 }
 
-// running counts the running pods.
+// running returns the number of running pods. Pods that terminate do not count.
 func (p *player) running() (n int) {
 	for _, node := range p.on {
 		if node >= 0 && !p.leaves {
@@ -133,8 +136,8 @@ func (p *player) running() (n int) {
 	return n
 }
 
-// next returns the workload that is next in the order of queues, then of priority and age. It
-// returns nil if no workload is left to try.
+// next returns the workload for the next decision. The order is by queue, then by priority, then by
+// age. It returns nil if each pending workload has been tried.
 func (g *game) next() *player {
 	byLeaf := make(map[int32]*player)
 	var outside *player
@@ -163,13 +166,14 @@ func (g *game) next() *player {
 	return byLeaf[leaf]
 }
 
-// before reports whether work is tried before other work of its queue.
+// before reports whether a decision for a is made before a decision for b, if both are in the same
+// queue.
 func before(a, b *player) bool {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Since, b.Since), cmp.Compare(a.Name, b.Name)) < 0
 }
 
-// missing returns how many members the next decision must place. Running members count towards the
-// minimum.
+// missing returns the number of members that the next decision must place. Running members count
+// towards minCount.
 func (p *player) missing() int {
 	if n := p.MinCount - p.running(); n > 0 {
 		return n
@@ -177,7 +181,7 @@ func (p *player) missing() int {
 	return 0
 }
 
-// needs returns the sum of the requests that the next decision must place.
+// needs returns the sum of the requests of the members that the next decision must place.
 func (p *player) needs() core.Amounts {
 	sum, left := make(core.Amounts, len(p.Requests[0])), max(p.missing(), 1)
 	for i, node := range p.on {
@@ -189,7 +193,8 @@ func (p *player) needs() core.Amounts {
 	return sum
 }
 
-// allocated returns the usage of each queue and the queues below it.
+// allocated returns the usage of each queue, including the queues below it. The index is the index
+// of the queue in the tree.
 func (g *game) allocated() []core.Amounts {
 	out := g.perQueue()
 	for _, p := range g.work {
@@ -205,8 +210,8 @@ func (g *game) allocated() []core.Amounts {
 	return out
 }
 
-// shares returns the fair shares of the queues. The demand is the request of all work, running and
-// pending, that fits on some empty node and in the limits of its queues.
+// shares returns the fair shares of the queues. The demand of a queue is the sum of the requests of
+// its running pods, and of the pending pods that canRun accepts.
 func (g *game) shares() []core.Amounts {
 	demand, capacity := g.perQueue(), slices.Clone(g.capacity)
 	for _, p := range g.work {
@@ -231,8 +236,8 @@ func (g *game) perQueue() []core.Amounts {
 	return out
 }
 
-// canRun reports whether work could run if nothing else did. Each pod must fit on a node. The pods
-// that have to run must fit on all nodes together and in the limits.
+// canRun reports whether a workload fits in an empty cluster. Each pod must fit on some node.
+// minCount pods must fit on all nodes together, and in the limits of the queues.
 func (g *game) canRun(p *player, leaf int32) bool {
 	sum := make(core.Amounts, len(g.c.Resources))
 	for i, request := range p.Requests {
@@ -260,7 +265,7 @@ func within(request, amounts []int64) bool {
 	return true
 }
 
-// decide decides for a workload and carries the decision out.
+// decide makes a decision for a workload and applies it.
 func (g *game) decide(p *player) error {
 	g.decisions++
 	d, err := core.Decide(g.snapshot(), g.preemptor(p), core.Arithmetic{})
@@ -288,7 +293,8 @@ func (g *game) decide(p *player) error {
 		}
 	}
 	p.began = math.MaxInt32 + g.decisions
-	// A surplus member without room does not keep others waiting.
+	// A member past minCount that finds no room must not block other workloads. So try them again
+	// if any member has been placed.
 	progress := len(d.Placements) > 0
 	for _, other := range g.work {
 		other.tried = other.tried && !progress
@@ -297,7 +303,7 @@ func (g *game) decide(p *player) error {
 	return nil
 }
 
-// evict removes a pod from its node.
+// evict stops the pod with a UID.
 func (g *game) evict(uid string) {
 	for _, p := range g.work {
 		for i := range p.on {
@@ -308,7 +314,7 @@ func (g *game) evict(uid string) {
 	}
 }
 
-// terminate removes the pods that terminate. They do not return.
+// terminate ends the pods that terminate. They do not become pending.
 func (g *game) terminate() {
 	for _, p := range g.work {
 		if p.leaves {

@@ -15,48 +15,50 @@ import (
 //go:embed testdata/*.txt
 var files embed.FS
 
-// errFormat is wrapped by the errors about a file of cases.
+// errFormat is wrapped by errors about the format of a file.
 var errFormat = errors.New("not a table of cases")
 
-// unbounded is the amount that "max" stands for.
+// unbounded is the amount for the word "max".
 const unbounded = math.MaxInt64 / 4
 
-// Table is one table of a peer's tests.
+// Table has the cases of one table of a peer's tests.
 type Table struct {
-	// Name is the name of the table's file, without its extension.
+	// Name is the name of the file without its extension.
 	Name string
-	// Repository, File and Commit are the source of the cases.
+	// Repository, File and Commit identify the source of the cases in the peer's repository.
 	Repository, File, Commit string
-	// Skipped counts the peer's cases that the table does not hold, by reason.
+	// Skipped has the cases of the peer that this table omits, by reason.
 	Skipped []Skipped
-	// Once is true if only the work that is pending at the start is decided, once.
+	// Once is true if each workload that is pending at the start gets exactly one decision, and no
+	// other workload gets one.
 	Once  bool
 	Cases []Case
 }
 
-// Skipped is a number of cases that are not part of a table, with the reason.
+// Skipped is a number of omitted cases with the reason.
 type Skipped struct {
 	Cases  int
 	Reason string
 }
 
-// Case is one situation with the outcome that the peer expects.
+// Case is one test case, with the outcome that the peer expects.
 type Case struct {
-	// Name is the name that the peer gave the case, so that it can be found.
+	// Name is the name of the case in the peer's repository.
 	Name      string
 	Resources []string
 	Nodes     []Node
 	Queues    []Queue
 	Work      []Work
-	// Notes are facts about the peer's case that Reprieve has no setting for.
+	// Notes has settings of the peer's case that have no counterpart in Reprieve.
 	Notes []string
-	// Peer is the expected number of running pods at the end, by workload. Ours has only the
-	// workloads whose number differs for Reprieve.
+	// Peer maps the name of a workload to the number of running pods that the peer expects at the
+	// end. Ours has the number for Reprieve, but only for workloads with a difference.
 	Peer, Ours map[string]int
-	// PeerNode is the expected node of all pods, by workload; it lacks workloads without an
-	// expected node.
+	// PeerNode maps the name of a workload to the node that the peer expects for all its pods. It
+	// omits workloads without an expected node.
 	PeerNode map[string]string
-	// Rule names the rule or the document that explains the difference, and Because explains it.
+	// Rule names the rule or the document that causes the difference. Because explains the
+	// difference.
 	Rule, Because string
 
 	once bool
@@ -68,7 +70,7 @@ type Node struct {
 	Amounts []int64
 }
 
-// Queue is a queue of the tree.
+// Queue is a queue in the tree of queues.
 type Queue struct {
 	Name, Parent string
 	Quota, Limit []int64
@@ -76,23 +78,24 @@ type Queue struct {
 	Priority     int32
 }
 
-// Work is a pod or a gang.
+// Work is a workload: a single pod or a gang.
 type Work struct {
 	Name, Queue string
 	Priority    int32
-	// Requests has the request of each pod. MinCount is how many of them have to run.
+	// Requests has the amounts that each pod requests. MinCount is the number of pods that must run
+	// together.
 	Requests [][]int64
 	MinCount int
-	// On is the node of each pod that runs at the start; "" for none.
+	// On has the node of each pod at the start; "" if the pod does not run.
 	On []string
-	// Since orders work by age: the lowest is the oldest.
+	// Since orders workloads by age: a smaller number is older.
 	Since int64
-	// Fixed is true for work that is never evicted, Leaving for work that terminates, and Stale for
-	// a gang that has lacked members for too long.
+	// Fixed is true for work that is never evicted. Leaving is true for work that terminates. Stale
+	// is true for a gang that has had fewer than MinCount members for too long.
 	Fixed, Leaving, Stale bool
 }
 
-// Tables returns all tables, sorted by name.
+// Tables reads all files in testdata and returns their tables, sorted by name.
 func Tables() ([]Table, error) {
 	entries, err := files.ReadDir("testdata")
 	if err != nil {
@@ -114,7 +117,7 @@ func Tables() ([]Table, error) {
 	return out, nil
 }
 
-// read returns the table in a text.
+// read parses the text of a file.
 func read(text string) (*Table, error) {
 	t := &Table{}
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -127,7 +130,7 @@ func read(text string) (*Table, error) {
 	return t, lines.Err()
 }
 
-// line adds a line to the table, or to its last case.
+// line parses a line of a file and adds it to the table or to the table's last case.
 func (t *Table) line(kind, rest string) error {
 	switch kind {
 	case "", "#":
@@ -159,7 +162,7 @@ func (t *Table) line(kind, rest string) error {
 	return t.Cases[len(t.Cases)-1].line(kind, rest)
 }
 
-// line adds a line to the case.
+// line parses a line about a case and adds it to the case.
 func (c *Case) line(kind, rest string) error {
 	name, settings, _ := strings.Cut(rest, " ")
 	switch kind {
@@ -193,7 +196,8 @@ func (c *Case) line(kind, rest string) error {
 	return fmt.Errorf("%w: unknown line %q", errFormat, kind)
 }
 
-// outcome adds the number of running pods of a workload, and their node if there is one.
+// outcome parses a line "peer" or "ours": the number of running pods of a workload, and optionally
+// their node.
 func (c *Case) outcome(kind, name, settings string) error {
 	count, node, _ := strings.Cut(settings, " ")
 	n, err := number(count)
@@ -208,13 +212,13 @@ func (c *Case) outcome(kind, name, settings string) error {
 	return err
 }
 
-// setting is a setting of a queue or of work, with functions for its kinds of values.
+// setting is a word name=value in a line about a queue or a workload.
 type setting struct {
 	c           *Case
 	name, value string
 }
 
-// settings passes the settings in a text to a function.
+// settings parses the settings in a text and calls set for each of them.
 func (c *Case) settings(text string, set func(setting) error) error {
 	for _, word := range strings.Fields(text) {
 		name, value, _ := strings.Cut(word, "=")
@@ -292,7 +296,8 @@ func (w *Work) set(s setting) (err error) {
 	return err
 }
 
-// complete fills in the settings that a line may omit, and checks the others.
+// complete sets the defaults of omitted settings, and returns an error if the settings of the
+// workload are inconsistent.
 func (w *Work) complete() error {
 	if w.MinCount == 0 {
 		w.MinCount = len(w.Requests)
@@ -306,7 +311,7 @@ func (w *Work) complete() error {
 	return nil
 }
 
-// number returns the number in a text.
+// number parses an integer.
 func number(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -315,7 +320,7 @@ func number(text string) (int64, error) {
 	return n, nil
 }
 
-// amounts returns the amounts in a text, one for each resource of the case.
+// amounts parses amounts, one for each resource of the case.
 func (c *Case) amounts(text string) ([]int64, error) {
 	words := strings.Split(text, ",")
 	if len(words) != len(c.Resources) {
