@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// rowCap bounds one run of a row. scheduler_perf itself gives a side half an hour, and its leak
-// check ten minutes.
+// rowCap is the timeout of one run of a row. scheduler_perf itself bounds each side to 30 minutes,
+// and its check for leaks to 10 minutes.
 const rowCap = 100 * time.Minute
 
-// bench runs the benchmark binary. Each side of a row has a process for each run.
+// bench runs the benchmark binary. Each run of a side of a row has its own process.
 type bench struct {
 	binary string
-	// module is the directory of this module. moduleCache is the directory of the modules' sources.
+	// module is the directory of this Go module. moduleCache is Go's module cache.
 	module, moduleCache string
-	// kubernetes is the version of the Kubernetes modules.
+	// kubernetes is the version of the required Kubernetes modules.
 	kubernetes string
-	// outDir gets a directory for each row, with the measurements, the output, and the logs of
-	// failed workloads.
+	// outDir is the directory for the results. It gets a subdirectory for each row, with the
+	// measurements, the output, and the logs of failed workloads.
 	outDir  string
 	size    string
 	sides   []string
@@ -34,7 +34,8 @@ type bench struct {
 	stderr  io.Writer
 }
 
-// build compiles the benchmark into dir. CGO_ENABLED and GOFLAGS are set by the caller.
+// build compiles the benchmark binary and writes it to dir. The caller must set the environment
+// variables CGO_ENABLED and GOFLAGS.
 func (b *bench) build(ctx context.Context, dir string) error {
 	b.binary = filepath.Join(dir, "throughput.test")
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", b.binary, "./throughput")
@@ -50,7 +51,7 @@ func (b *bench) build(ctx context.Context, dir string) error {
 	return err
 }
 
-// ask runs a go command in the module and returns its output.
+// ask runs the go command in the module and returns its output.
 func (b *bench) ask(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Stderr = b.module, b.stderr
@@ -61,9 +62,9 @@ func (b *bench) ask(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// runOnce runs a row for the nth time and reads its figures. A failed workload is not an error: it
-// has no figures, or its figures show how far it came. Each side has its own process. Otherwise the
-// second side would start with the heap of the first.
+// runOnce makes run number n of a row and returns the figures of each side. A failed workload is
+// not an error: its figures are missing, or show how many pods were placed. Each side runs in its
+// own process, so that its heap does not contain objects of the other side.
 func (b *bench) runOnce(ctx context.Context, r *row, n int) (map[string]*figures, error) {
 	dir := filepath.Join(b.outDir, r.name, fmt.Sprint(n))
 	if err := os.RemoveAll(dir); err != nil {
@@ -85,9 +86,9 @@ func (b *bench) runOnce(ctx context.Context, r *row, n int) (map[string]*figures
 	return readFigures(dir, r.name)
 }
 
-// order returns the order of a row's sides in the nth run. If the aim is relative to the API calls,
-// it includes the calls alone. Every other run has the reverse order, because the first side
-// changes the state of the disk.
+// order returns the sides of a row in their order for run number n. If the aim of the row is
+// relative to the API calls, a side without a scheduler is included. Every second run has the
+// reverse order, because the first side changes the state of the disk.
 func (b *bench) order(r *row, n int) []string {
 	sides := slices.Clone(b.sides)
 	if at := slices.Index(sides, upstream); at >= 0 {
@@ -102,13 +103,13 @@ func (b *bench) order(r *row, n int) []string {
 	return sides
 }
 
-// runSide runs a side of a row.
+// runSide makes one run of one side of a row.
 func (b *bench) runSide(ctx context.Context, r *row, side, dir string) error {
 	output, err := os.OpenFile(filepath.Join(dir, "output.txt"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	// A run that is stopped cannot clean up after itself.
+	// The run gets its own temporary directory, because a killed process cannot remove its files.
 	tmp, err := os.MkdirTemp("", "perf-")
 	if err != nil {
 		return err
@@ -132,7 +133,7 @@ func (b *bench) runSide(ctx context.Context, r *row, side, dir string) error {
 	return nil
 }
 
-// command returns the command for one run of a side of a row.
+// command returns the command for one run of one side of a row.
 func (b *bench) command(ctx context.Context, r *row, side, dir string) *exec.Cmd {
 	args := []string{
 		"-test.run=^$", "-test.bench=^BenchmarkPerfScheduling$", "-test.benchtime=1x", "-test.timeout=0",
@@ -144,12 +145,12 @@ func (b *bench) command(ctx context.Context, r *row, side, dir string) *exec.Cmd
 	cmd := exec.CommandContext(ctx, b.binary, args...)
 	cmd.Dir = filepath.Join(b.module, "throughput")
 	cmd.Env = append(os.Environ(),
-		// Logs are written there, and stay if the workload fails.
+		// The test framework writes logs to this directory, and keeps them if the workload fails.
 		"ARTIFACTS="+dir,
-		// The test API server needs the fixtures next to its source. With -trimpath, the path of
-		// that source is relative to the module cache. These variables complete the path.
+		// The test API server reads files next to its source code. With -trimpath, the path of this
+		// source code is relative to the module cache. These variables complete the path.
 		"TEST_SRCDIR="+b.moduleCache, "TEST_WORKSPACE=.")
-	// Its etcd ends with it.
+	// The process and its etcd form a process group, so that both are killed together.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	return cmd

@@ -11,38 +11,38 @@ import (
 	"strings"
 )
 
-// These are the sides of a comparison, as in the names of the test cases. Rows of queues have
-// unqueued in place of upstream.
+// These are the sides of a comparison, as in the names of the test cases. In a row about queues,
+// the other side is unqueued instead of upstream.
 const (
 	upstream = "upstream"
 	reprieve = "reprieve"
 	unqueued = "unqueued"
-	// callsAlone is the side without a scheduler. It makes the API calls of a row without
-	// decisions.
+	// callsAlone is a side without a scheduler. It makes the API calls that the workload needs, and
+	// decides nothing.
 	callsAlone = "calls"
 )
 
-// figures are the results of one side on one workload.
+// figures are the results of one side of a row.
 type figures struct {
-	// Wanted is the number of measured pods. Bound is how many of them got a node.
+	// Wanted is the number of measured pods. Bound is the number of measured pods that got a node.
 	Wanted, Bound int
-	// Total is the time from the creation of the first measured pod until the last one had its
-	// node, in seconds.
+	// Total is the time from the creation of the first measured pod until the last measured pod has
+	// a node, in seconds.
 	Total float64
-	// PerSecond has the quantiles of the number of pods placed in each second. It is empty for runs
-	// shorter than two seconds.
+	// PerSecond has quantiles of the number of pods that were placed within a second. It is empty
+	// if the run took less than two seconds.
 	PerSecond quantiles
-	// Waits has the quantiles of the time from a pod's creation until it had its node, in seconds.
+	// Waits has quantiles of the time from the creation of a pod until it has a node, in seconds.
 	Waits quantiles
 }
 
 type quantiles struct{ Average, P50, P90, P99 float64 }
 
-// finished reports whether every pod got its node.
+// finished reports whether all measured pods got a node.
 func (f *figures) finished() bool { return f.Wanted > 0 && f.Bound == f.Wanted }
 
-// waits returns Waits if all pods got a node. Otherwise the quantiles would lack the pods that
-// still wait.
+// waits returns Waits if all measured pods got a node. Otherwise it returns no quantiles, because
+// they would not include the pods without a node.
 func (f *figures) waits() quantiles {
 	if !f.finished() {
 		return quantiles{}
@@ -50,7 +50,7 @@ func (f *figures) waits() quantiles {
 	return f.Waits
 }
 
-// dataItem is scheduler_perf's format of a figure.
+// dataItem is a result in the JSON format of scheduler_perf.
 type dataItem struct {
 	Data   map[string]float64 `json:"data"`
 	Labels map[string]string  `json:"labels"`
@@ -60,8 +60,8 @@ func (d *dataItem) quantiles() quantiles {
 	return quantiles{d.Data["Average"], d.Data["Perc50"], d.Data["Perc90"], d.Data["Perc99"]}
 }
 
-// readFigures reads the data items that a run of a workload has written to a directory. Sides
-// without data items have empty figures.
+// readFigures reads the results that the runs of a workload have written to a directory. It returns
+// the figures by side. They are empty for sides without results.
 func readFigures(dir, workload string) (map[string]*figures, error) {
 	out := map[string]*figures{upstream: {}, reprieve: {}, unqueued: {}, callsAlone: {}}
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -100,7 +100,7 @@ func (f *figures) take(item *dataItem) {
 	}
 }
 
-// median returns the median of the finished runs by their total time. If no run finished, it
+// median returns the finished run with the median of the total times. If no run finished, it
 // returns the run that placed the most pods.
 func median(runs []*figures) *figures {
 	finished := slices.DeleteFunc(slices.Clone(runs), func(f *figures) bool { return !f.finished() })
@@ -111,10 +111,10 @@ func median(runs []*figures) *figures {
 	return finished[(len(finished)-1)/2]
 }
 
-// errNoFigures is the error of a side without figures.
+// errNoFigures is the error for a side without results.
 var errNoFigures = errors.New("no figures")
 
-// check returns an error if the run did not finish.
+// check returns an error unless all measured pods got a node.
 func (f *figures) check() error {
 	switch {
 	case f.Wanted == 0:

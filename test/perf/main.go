@@ -1,4 +1,4 @@
-// Command perf compares the throughput of Reprieve and of kube-scheduler's own plugins, on the
+// Command perf compares the throughput of Reprieve with the throughput of kube-scheduler, on the
 // workloads in throughput/. It writes the table in docs/results/performance.md. `make perf` runs
 // it.
 package main
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// options are the options of the command line.
+// options has the values of the command-line flags.
 type options struct {
 	bench
 	doc   string
@@ -101,7 +101,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		if res.ours.check() != nil {
 			failed = append(failed, selected[i].name)
 		}
-		// The results so far are useful even if a later row fails.
+		// Write the results after each row, because they are useful even if a later row fails.
 		if err := o.report(setting(runtime.NumCPU(), o.kubernetes), results); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// measure runs a row as often as requested.
+// measure makes the requested number of runs of a row, and returns the median run of each side.
 func (o *options) measure(ctx context.Context, r *row) (*result, error) {
 	var theirs, ours, calls []*figures
 	for n := 1; n <= o.count; n++ {
@@ -133,7 +133,7 @@ func (o *options) measure(ctx context.Context, r *row) (*result, error) {
 	return &result{row: *r, upstream: median(theirs), ours: median(ours), calls: median(calls)}, nil
 }
 
-// report updates the document.
+// report writes the results into the page.
 func (o *options) report(setting string, results []result) error {
 	if o.doc == "" || o.size != sizeFull || len(o.sides) != 2 {
 		return nil

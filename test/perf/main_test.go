@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestSmallRows runs every workload at its smallest size with both sides.
+// TestSmallRows runs every workload on both sides with its smallest size.
 func TestSmallRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
@@ -24,8 +24,7 @@ func TestSmallRows(t *testing.T) {
 		}
 		t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	}
-	// This is the setting of make perf. With it, the paths by which scheduler_perf finds its files
-	// are the same.
+	// make perf sets these variables. scheduler_perf derives the paths of its files from them.
 	t.Setenv("GOFLAGS", "-trimpath")
 	t.Setenv("CGO_ENABLED", "0")
 	out := t.TempDir()
@@ -61,7 +60,8 @@ func TestSmallRows(t *testing.T) {
 	}
 }
 
-// TestConfigIsTheDefault checks that the measured profile is the default profile of Reprieve.
+// TestConfigIsTheDefault checks that the measured scheduler profile equals the default profile of
+// reprieve-scheduler.
 func TestConfigIsTheDefault(t *testing.T) {
 	profile := func(file string) map[string]any {
 		raw, err := os.ReadFile(file)
@@ -77,7 +77,8 @@ func TestConfigIsTheDefault(t *testing.T) {
 		}
 		delete(config.Profiles[0], "schedulerName")
 		if plugins, ok := config.Profiles[0]["plugins"].(map[string]any); ok {
-			// reprieve-scheduler adds the plugin for this extension point itself.
+			// reprieve-scheduler adds its plugin for preEnqueue itself, so its default
+			// configuration omits this extension point.
 			delete(plugins, "preEnqueue")
 		}
 		return config.Profiles[0]
@@ -136,7 +137,7 @@ func TestSelectRows(t *testing.T) {
 	}
 }
 
-// TestOrder checks that every second run starts with the other side.
+// TestOrder checks that the order of the sides alternates between the runs.
 func TestOrder(t *testing.T) {
 	b := &bench{binary: "throughput.test", size: sizeSmall, sides: []string{upstream, reprieve}}
 	gangs, queues, gang := row{name: "gangs"}, row{name: "queues-6", unqueued: true}, row{name: "gang-100", aim: aim{calls: 2}}

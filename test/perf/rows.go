@@ -13,24 +13,26 @@ const (
 	sizeFull   = "full"
 )
 
-// row is a workload of throughput/performance-config.yaml, run with either scheduler.
+// row is a workload of throughput/performance-config.yaml. Each scheduler runs it.
 type row struct {
-	// name is the label of the row's test cases.
+	// name is the label of the workload in performance-config.yaml.
 	name string
-	// title describes the row at full size.
+	// title describes the workload at the size "full".
 	title string
 	sizes []string
-	// gang is true if the figure is the time until one gang is placed, and not pods per second.
+	// gang is true if the result is the time until one gang is placed. Otherwise the result is the
+	// number of pods per second.
 	gang bool
-	// overall is true if most pods are placed in a burst at the end. An average over the seconds is
-	// not useful then, so the sides are compared by the total time.
+	// overall is true if the sides are compared by their total time. It is for workloads that place
+	// most pods in a burst at the end, because their average number of pods per second is not
+	// useful.
 	overall bool
-	// unqueued is true if the rival is Reprieve without Queues, and not kube-scheduler.
+	// unqueued is true if the other side is Reprieve without Queues, instead of kube-scheduler.
 	unqueued bool
 	aim      aim
 }
 
-// rows returns all workloads, in the order of the table.
+// rows returns all workloads in the order of the table.
 func rows() []row {
 	all := []string{sizeSmall, sizeMedium, sizeFull}
 	return []row{
@@ -79,12 +81,13 @@ func rows() []row {
 	}
 }
 
-// queued returns a row with work in queues. The same work without queues is the rival.
+// queued returns a row for a workload with Queues. The other side runs the same workload without
+// Queues.
 func queued(name, title string, sizes []string) row {
 	return row{name: name, title: title, sizes: sizes, unqueued: true, aim: aim{ratio: 0.95}}
 }
 
-// rival returns the label of the rival's side.
+// rival returns the name of the side that Reprieve is compared with.
 func (r *row) rival() string {
 	if r.unqueued {
 		return unqueued
@@ -99,8 +102,8 @@ func (r *row) rivalTitle() string {
 	return "kube-scheduler"
 }
 
-// titleAt returns the title of the row in the table of a size. The numbers in the title are only
-// valid for the full size.
+// titleAt returns the title of the row for a size. The numbers in the field title are valid only
+// for the size "full", so titleAt removes them for other sizes.
 func (r *row) titleAt(size string) string {
 	if size == sizeFull || len(r.sizes) < 3 {
 		return r.title
@@ -108,8 +111,8 @@ func (r *row) titleAt(size string) string {
 	return fmt.Sprintf("%s (%s)", r.name, size)
 }
 
-// selectRows returns the rows of a size with the given names, or all rows of that size without
-// names.
+// selectRows returns the rows with the given names that have the given size. An empty list of names
+// selects all rows of the size.
 func selectRows(all []row, size string, names []string) ([]row, error) {
 	var out []row
 	var have []string
@@ -133,17 +136,18 @@ func selectRows(all []row, size string, names []string) ([]row, error) {
 	return out, nil
 }
 
-// aim is the goal of Reprieve on a row. The zero aim is to finish.
+// aim is the goal of Reprieve on a row. The zero value means that Reprieve must place all pods.
 type aim struct {
-	// ratio is the least ratio of Reprieve's pods per second to the other side's. If of names
-	// another row, the ratio is to Reprieve's own figure in that row.
+	// ratio is the least ratio of Reprieve's pods per second to the pods per second of the other
+	// side. If of is the name of a row, the ratio is to Reprieve's pods per second in that row.
 	ratio float64
 	of    string
-	// calls is the largest permitted ratio of Reprieve's time to the time of the API calls alone.
+	// calls is the greatest ratio of Reprieve's time to the time of the side callsAlone.
 	calls float64
 }
 
-// judge describes the aim of a row, and whether Reprieve met it. all has the rows of the same run.
+// judge returns a text with the aim of the row, and whether Reprieve met it. all has the results of
+// all rows in this run.
 func (r *result) judge(all []result) string {
 	text, value, met, ok := r.weigh(all)
 	switch {
@@ -157,9 +161,9 @@ func (r *result) judge(all []result) string {
 	return text + value + ": missed"
 }
 
-// weigh returns the description of a row's aim, and whether Reprieve met it. value is the result of
-// Reprieve if the table does not have it elsewhere. ok is false if there is no figure to compare
-// with.
+// weigh compares a result with the aim of its row. text describes the aim, and met is true if
+// Reprieve met it. value is the compared number, unless the table has a column for it. ok is false
+// if a number is missing.
 func (r *result) weigh(all []result) (text, value string, met, ok bool) {
 	a := r.row.aim
 	switch {
@@ -184,8 +188,8 @@ func (r *result) weigh(all []result) (text, value string, met, ok bool) {
 	return "finishes", "", true, true
 }
 
-// ratio returns the ratio of Reprieve's figure to the rival's. The figure is the time for a gang,
-// and otherwise pods per second. It returns false if a figure is missing.
+// ratio returns the ratio of Reprieve's result to the other side's result. The result is a time for
+// a gang, and pods per second for other rows. ratio returns false if a result is missing.
 func (r *row) ratio(upstream, ours *figures) (float64, bool) {
 	if !upstream.finished() || !ours.finished() {
 		return 0, false
@@ -195,8 +199,8 @@ func (r *row) ratio(upstream, ours *figures) (float64, bool) {
 	case r.gang:
 		a, b = ours.Total, upstream.Total
 	case r.overall:
-		// Both sides place the same number of pods, so the rates have the inverse ratio of the
-		// times.
+		// Both sides place the same number of pods. So the ratio of the rates is the inverse ratio
+		// of the times.
 		a, b = upstream.Total, ours.Total
 	}
 	if a == 0 || b == 0 {

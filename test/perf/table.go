@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// result is a row with the figures of both sides. calls has the figures of the API calls alone, if
-// the aim needs them.
+// result has the figures of both sides of a row. calls has the figures of the side callsAlone, if
+// the aim of the row needs them.
 type result struct {
 	row                   row
 	upstream, ours, calls *figures
 }
 
-// These lines enclose the table in the documentation.
+// beginMark and endMark are the lines around the table in the documentation.
 const (
 	beginMark = "<!-- Written by make perf. -->"
 	endMark   = "<!-- Up to here. -->"
@@ -28,8 +28,8 @@ const (
 		"| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |\n"
 )
 
-// table renders results. Rows without a result keep their lines of the table before, if it has the
-// same setting.
+// table returns the table of results. before is the old table. A row without a new result keeps its
+// old lines, if the old table has the same setting.
 func table(setting string, all []row, size string, results []result, before string) string {
 	if !strings.Contains(before, setting) {
 		before = ""
@@ -57,12 +57,12 @@ func table(setting string, all []row, size string, results []result, before stri
 	return out
 }
 
-// setting describes the environment of the figures.
+// setting describes the environment of the measurements.
 func setting(cores int, kubernetes string) string {
 	return fmt.Sprintf("Kubernetes %s, %d cores for all processes together.", kubernetes, cores)
 }
 
-// linesOf returns the lines of a table for one workload.
+// linesOf returns the lines of a table that are about one workload.
 func linesOf(table, title string) string {
 	var out strings.Builder
 	for line := range strings.Lines(table) {
@@ -83,8 +83,8 @@ func gangCells(f *figures) []string {
 	return []string{placed(f), seconds(w.P50), seconds(w.P90), seconds(w.P99)}
 }
 
-// lines returns the lines of a row. cells formats the figures of a side. all has the rows of the
-// same run.
+// lines returns the lines of a row, one for each side. cells formats the figures of a side. all has
+// the results of all rows in this run.
 func (r *result) lines(title string, cells func(*figures) []string, all []result) string {
 	ratio := "—"
 	if x, ok := r.row.ratio(r.upstream, r.ours); ok {
@@ -101,7 +101,8 @@ func (r *result) lines(title string, cells func(*figures) []string, all []result
 	return out + line("Reprieve", r.ours, ratio, r.judge(all))
 }
 
-// placed returns the time until all pods were placed, or how many were placed.
+// placed returns the time until all measured pods had a node. If some pods got no node, it returns
+// the number of pods that got one.
 func placed(f *figures) string {
 	switch err := f.check(); {
 	case errors.Is(err, errNoFigures):
@@ -137,7 +138,7 @@ func thousands(n int) string {
 	return digits
 }
 
-// splitDocument splits a document at the marks. The table is between before and after.
+// splitDocument splits a page at its marks. table is the text between the marks.
 func splitDocument(doc string) (before, table, after string, err error) {
 	before, rest, ok1 := strings.Cut(doc, beginMark+"\n")
 	table, after, ok2 := strings.Cut(rest, endMark)

@@ -31,9 +31,10 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// BenchmarkPerfScheduling runs the workloads that -perf-scheduling-label-filter selects, for one
-// side after the other. For the side "calls", which has no scheduler, the filter selects a workload
-// and a size. The benchmark needs -test.benchtime=1x and etcd in PATH.
+// BenchmarkPerfScheduling runs the workloads that the flag -perf-scheduling-label-filter selects.
+// The flag -sides selects the sides, which run one after the other. For the side "calls", the
+// filter must have one workload and one size. The benchmark needs -test.benchtime=1x, and etcd in
+// PATH.
 func BenchmarkPerfScheduling(b *testing.B) {
 	selected := perf.PerfSchedulingLabelFilter
 	ours := &assembly{metrics: metrics.New()}

@@ -24,21 +24,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
-// callsAlone is the side without a scheduler. It makes the calls of a workload, and no others.
+// callsAlone is a side without a scheduler. It makes only the API calls that the workload needs.
 const callsAlone = "calls"
 
-// atATime is the number of concurrent calls, if a workload is measured beside the other sides.
+// atATime is the number of concurrent API calls of the side callsAlone.
 const atATime = 32
 
-// load describes the calls of a workload: preemptors that each replace a number of low pods.
+// load describes a workload: a number of preemptors, and the number of victims for each preemptor.
 type load struct {
 	preemptors, victims int
-	// cpu is the request of each preemptor.
+	// cpu is the CPU request of each preemptor.
 	cpu string
 }
 
-// loadOf returns the load of a workload at a size from performance-config.yaml. It returns false
-// for workloads whose calls are not measured.
+// loadOf returns the load of a workload at a size, as in performance-config.yaml. It returns false
+// if the API calls of the workload are not measured.
 func loadOf(row, size string) (load, bool) {
 	switch row {
 	case "gang-100":
@@ -53,10 +53,15 @@ func loadOf(row, size string) (load, bool) {
 	return load{}, false
 }
 
-// BenchmarkCalls measures the API calls of workloads that preempt: the creation of the preemptors,
-// a nomination for each, a condition and a delete for each victim, and the bindings. Nothing is
-// decided, no events are written, and one informer watches. No scheduler that makes these calls can
-// be faster on the same machine.
+// BenchmarkCalls measures the API calls that preemptions need:
+//
+//   - the creation of the preemptors
+//   - a nomination for each preemptor
+//   - a condition and a delete for each victim
+//   - the bindings
+//
+// It decides nothing and writes no events, and only one informer watches. So it is a lower bound
+// for the time of a scheduler that makes these calls on the same machine.
 func BenchmarkCalls(b *testing.B) {
 	for _, row := range []string{"gang-100", "gang-200", "gang-500", "preemption"} {
 		for _, parallel := range []int{16, atATime, 64} {
@@ -73,7 +78,7 @@ func BenchmarkCalls(b *testing.B) {
 	}
 }
 
-// measure makes the calls, on an API server of its own.
+// measure starts an API server and measures the API calls of the load.
 func (l load) measure(b *testing.B, name string, parallel int) perf.DataItem {
 	tCtx := ktesting.Init(b)
 	framework.StartEtcd(tCtx.Logger(), b, true)
@@ -84,7 +89,7 @@ func (l load) measure(b *testing.B, name string, parallel int) perf.DataItem {
 	}
 	defer server.TearDownFn()
 	config := restclient.CopyConfig(server.ClientConfig)
-	// What scheduler_perf allows.
+	// scheduler_perf uses the same limits.
 	config.QPS, config.Burst = 5000, 5000
 	c := &caller{TContext: tCtx.WithCancel(), kube: kubernetes.NewForConfigOrDie(config), parallel: parallel}
 	watching := informers.NewSharedInformerFactory(c.kube, 0)
@@ -111,7 +116,7 @@ func (l load) measure(b *testing.B, name string, parallel int) perf.DataItem {
 
 const preemptorName = "preemptor"
 
-// play makes the calls of a load.
+// play makes the API calls of the load.
 func (c *caller) play(l load) {
 	victims := c.create("low", l.preemptors*l.victims, "900m")
 	c.bind(victims, l.victims)
@@ -133,7 +138,7 @@ func (c *caller) play(l load) {
 	c.bind(preemptors, 1)
 }
 
-// caller makes concurrent calls.
+// caller makes concurrent API calls.
 type caller struct {
 	ktesting.TContext
 	kube     kubernetes.Interface
@@ -168,7 +173,7 @@ func (c *caller) create(name string, n int, cpu string) []*corev1.Pod {
 	return pods
 }
 
-// bind binds pods, the given number to each node.
+// bind binds pods to nodes, with toNode pods on each node.
 func (c *caller) bind(pods []*corev1.Pod, toNode int) {
 	c.each(len(pods), func(i int) error {
 		return c.kube.CoreV1().Pods(metav1.NamespaceDefault).Bind(c, &corev1.Binding{

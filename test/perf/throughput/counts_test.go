@@ -11,8 +11,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// apiCalls counts the responses of the API server in this process, by verb, resource and status
-// code.
+// apiCalls has the number of responses of the API server in this process. The key has the verb, the
+// resource and the status code.
 type apiCalls map[string]float64
 
 func countCalls() (apiCalls, error) {
@@ -40,7 +40,8 @@ func countCalls() (apiCalls, error) {
 	return calls, nil
 }
 
-// writeSince writes the calls since an earlier count, the most frequent ones first.
+// writeSince writes the number of calls since an earlier count to a file, the most frequent calls
+// first.
 func (calls apiCalls) writeSince(before apiCalls, file string) error {
 	since := make(apiCalls)
 	for call, n := range calls {

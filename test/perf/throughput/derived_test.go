@@ -13,8 +13,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// derived looks for the groups of Jobs and similar objects, as with the default configuration. No
-// pod belongs to one, but each pod is checked.
+// derived runs the part of Reprieve that creates PodGroups for Jobs and similar objects, with the
+// settings of the default configuration. The pods of the workloads have no such owner, but the part
+// checks each pod.
 type derived struct {
 	resolver      *grouping.Resolver
 	follower      *grouping.Follower
@@ -26,7 +27,7 @@ func newDerived(rest *restclient.Config) (*derived, error) {
 	settings := grouping.NewSettings([]*grouping.Rule{builtIn["Job"], builtIn["JobSet"], builtIn["LeaderWorkerSet"]}, false)
 	d := &derived{changed: &controller.Trigger{}, held: &controller.Trigger{}}
 	var err error
-	// The pods of scheduler_perf have this schedulerName.
+	// The pods of scheduler_perf have the scheduler name default-scheduler.
 	if d.resolver, err = grouping.NewResolver(map[string]*grouping.Settings{"default-scheduler": settings}, d.changed.Request); err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func newDerived(rest *restclient.Config) (*derived, error) {
 	return d, nil
 }
 
-// follow runs the informers of the objects that own pods, until ctx is done.
+// follow starts the informers of the kinds that own pods. They run until ctx is done.
 func (d *derived) follow(ctx context.Context, shared *scheduler.Scheduler) error {
 	d.resolver.Attach(shared)
 	if err := d.follower.Start(ctx); err != nil {

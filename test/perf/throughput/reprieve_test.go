@@ -42,21 +42,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// crdTimeout bounds the time until the API server serves the CRDs.
+// crdTimeout is the timeout of the wait until the API server serves the CRDs.
 const crdTimeout = time.Minute
 
-// assembly creates Reprieve's parts for each workload of its side, as reprieve-scheduler does.
+// assembly creates the parts of Reprieve for each workload, like the main function of
+// reprieve-scheduler.
 type assembly struct {
 	metrics *metrics.Metrics
-	// handle is the framework that the plugins belong to.
+	// handle is the framework handle that the current plugins belong to.
 	handle  fwk.Handle
 	plugins *scheduler.Plugins
-	// controllers starts the controllers; nil after it has been called, and for upstream's side.
+	// controllers starts the controllers. It is nil after the start, and on upstream's side.
 	controllers func() error
 }
 
-// registry returns the plugins. The framework creates only those that a profile enables, so
-// upstream's side has none of them.
+// registry returns the factories of Reprieve's plugins. The framework creates only the plugins that
+// a profile enables. So upstream's side has no plugin of Reprieve.
 func (a *assembly) registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{
 		scheduler.Name:     a.factory(scheduler.Name),
@@ -65,9 +66,9 @@ func (a *assembly) registry() frameworkruntime.Registry {
 	}
 }
 
-// factory creates a plugin. For the first plugin of a scheduler, it also creates the other parts,
-// because scheduler_perf has no other hook between the starts of the API server and the scheduler.
-// The parts end with ctx.
+// factory returns the factory of a plugin. The first plugin of each scheduler also creates the
+// other parts of Reprieve: scheduler_perf calls no other function between the start of the API
+// server and the start of the scheduler. The parts run until ctx is done.
 func (a *assembly) factory(name string) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		if a.handle != handle {
@@ -84,8 +85,8 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	if err := installCRDs(ctx, handle.KubeConfig()); err != nil {
 		return err
 	}
-	// This is the default client of an installation without a configured rate. The framework's own
-	// writes use a client of scheduler_perf.
+	// The client has the default settings of an installation, which configures no rate. Only the
+	// framework itself uses the client of scheduler_perf.
 	rest := pacing.New(clock.RealClock{}).Config(handle.KubeConfig())
 	kube, err := kubernetes.NewForConfig(rest)
 	if err != nil {
@@ -149,7 +150,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		return fmt.Errorf("the handle %T is no framework", handle)
 	}
 	a.controllers = func() error {
-		// No pod exists yet.
+		// At this time, no pod exists.
 		framework.SetAPICacher(statuses)
 		go statuses.Run()
 		shared := plugins.Scheduler()
@@ -178,12 +179,11 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	return nil
 }
 
-// decisionLogVariable is the environment variable with the file of the decision log, as with
-// --decision-log. Without it, decisions are recorded in memory only.
+// decisionLogVariable is the environment variable with the path of the decision log. Without it,
+// decisions are only kept in memory.
 const decisionLogVariable = "PERF_DECISION_LOG"
 
-// record creates the record of decisions, as reprieve-scheduler does. It is written until ctx is
-// done.
+// record returns the decision log. Its file is written until ctx is done.
 func record(ctx context.Context) (*decisionlog.Log, error) {
 	path := os.Getenv(decisionLogVariable)
 	if path == "" {
@@ -202,7 +202,8 @@ func record(ctx context.Context) (*decisionlog.Log, error) {
 	return log, nil
 }
 
-// start starts the controllers. It is called once the scheduler runs, as in reprieve-scheduler.
+// start starts the controllers, on the first call for a workload. Call it after the scheduler has
+// started.
 func (a *assembly) start() error {
 	begin := a.controllers
 	if a.controllers = nil; begin == nil {
@@ -211,8 +212,8 @@ func (a *assembly) start() error {
 	return begin()
 }
 
-// run runs a part until ctx is done. Without it the figures would be wrong, so its failure ends the
-// process.
+// run runs a part of Reprieve in a goroutine until ctx is done. If the part fails, the process
+// ends, because the measurement would be wrong.
 func run(ctx context.Context, name string, part func(context.Context) error) {
 	go func() {
 		if err := part(ctx); err != nil && ctx.Err() == nil {

@@ -23,31 +23,31 @@ import (
 )
 
 const (
-	// measuredNamespace is the namespace of the measured pods, in all workloads.
+	// measuredNamespace is the namespace of the measured pods in all workloads.
 	measuredNamespace = "measured"
-	// measuredParam is the parameter of the workloads with the number of measured pods.
+	// measuredParam is the parameter of a workload with the number of measured pods.
 	measuredParam = "measuredPods"
 )
 
-// stopwatches measures the times of workloads. The time of scheduler_perf is too coarse for a gang,
-// because it checks only once a second whether all pods are placed.
+// stopwatches creates a stopwatch for each workload. scheduler_perf checks only once per second
+// whether all pods are placed, which is too coarse for a gang.
 type stopwatches struct {
 	outDir, profileDir string
 	// wanted is the number of measured pods of the next workload.
 	wanted int
 }
 
-// expect is called before the API server of a workload starts.
+// expect is a hook that scheduler_perf calls before it starts the API server for a workload.
 func (s *stopwatches) expect(_ ktesting.TContext, w *perf.Workload) (func(), error) {
 	var err error
 	s.wanted, err = w.GetParam(measuredParam)
 	return nil, err
 }
 
-// start is called before the first operation of a workload.
+// start is a hook that scheduler_perf calls before the first operation of a workload.
 func (s *stopwatches) start(tCtx ktesting.TContext) error {
 	w := &stopwatch{
-		// The names of the benchmark and of the side precede the name of the workload.
+		// The name of the test is BENCHMARK/SIDE/WORKLOAD.
 		name: strings.SplitN(tCtx.Name(), "/", 3)[2], wanted: s.wanted,
 		created: make(map[types.UID]time.Time), bound: make(map[types.UID]time.Time),
 	}
@@ -70,7 +70,7 @@ func (s *stopwatches) start(tCtx ktesting.TContext) error {
 	return nil
 }
 
-// stopwatch records when each measured pod of a workload was created and when it got its node.
+// stopwatch records when each measured pod of a workload was created, and when it got its node.
 type stopwatch struct {
 	// name is the name of the workload, "row/side/size".
 	name    string
@@ -80,12 +80,12 @@ type stopwatch struct {
 	mu             sync.Mutex
 	created, bound map[types.UID]time.Time
 	profiling      *os.File
-	// calls counts the API calls before the profile begins.
+	// calls has the number of API calls before the CPU profile began.
 	calls apiCalls
 	err   error
 }
 
-// handler records the events of the measured pods.
+// handler returns an event handler that records the times of measured pods.
 func (w *stopwatch) handler(isMeasured func(*corev1.Pod) bool) cache.ResourceEventHandler {
 	see := func(obj any) {
 		if pod, ok := obj.(*corev1.Pod); ok && isMeasured(pod) {
@@ -138,14 +138,14 @@ func (w *stopwatch) stopProfile() {
 	w.profiling = nil
 }
 
-// isDone reports whether all measured pods have their nodes.
+// isDone reports whether all measured pods have a node.
 func (w *stopwatch) isDone(context.Context) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.bound) == w.wanted, nil
 }
 
-// stop writes the result as a data item, beside those of scheduler_perf.
+// stop writes the result into the directory of scheduler_perf's results.
 func (w *stopwatch) stop(dir string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,7 +156,7 @@ func (w *stopwatch) stop(dir string) error {
 	return write(dir, w.name, w.result())
 }
 
-// write adds a data item to a directory, if there is one.
+// write writes a result to a file in dir. If dir is empty, it does nothing.
 func write(dir, workload string, item perf.DataItem) error {
 	if dir == "" {
 		return nil
@@ -168,8 +168,8 @@ func write(dir, workload string, item perf.DataItem) error {
 	return os.WriteFile(filepath.Join(dir, "stopwatch_"+fileName(workload)+".json"), raw, 0o644)
 }
 
-// result returns the time from the creation of the first measured pod until the last one has its
-// node, and the percentiles of the waits of single pods.
+// result returns the time from the creation of the first measured pod until the last measured pod
+// has a node. It also has percentiles of the wait of each pod.
 func (w *stopwatch) result() perf.DataItem {
 	item := perf.DataItem{
 		Labels: map[string]string{"Name": w.name + "/" + measuredNamespace, "Metric": "Stopwatch"},
