@@ -14,16 +14,17 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestColumns checks the columns of kubectl get for each kind, by the table that the API server
-// returns.
+// TestColumns checks the columns of kubectl get for each kind. The API server returns them as a
+// table.
 func TestColumns(t *testing.T) {
 	config := startAPIServer(t)
 	c := clientFor(t, config)
 	for name, tc := range map[string]struct {
 		kind, path, create, status string
-		// want has the cells by column. wantWide has the additional cells of -o wide.
+		// want maps the name of a column to its cell. wantWide has the columns that only -o wide
+		// shows.
 		want, wantWide map[string]string
-		// wantShort are the short names of the kind.
+		// wantShort has the short names of the kind, such as "pg".
 		wantShort []string
 	}{
 		"PodGroup that runs": {
@@ -86,7 +87,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestSelectByQueue finds PodGroups by the queue that they name.
+// TestSelectByQueue checks that a field selector finds the PodGroups of a queue.
 func TestSelectByQueue(t *testing.T) {
 	t.Parallel()
 	c := clientFor(t, startAPIServer(t))
@@ -110,7 +111,8 @@ func TestSelectByQueue(t *testing.T) {
 	}
 }
 
-// tableOf returns the columns and cells of the table with the only object at a path.
+// tableOf requests a list as a table and returns its columns and the cells of its only row. path is
+// the path of the list below the API version.
 func tableOf(t *testing.T, config *rest.Config, path string) ([]metav1.TableColumnDefinition, []string) {
 	t.Helper()
 	d, err := discovery.NewDiscoveryClientForConfig(config)

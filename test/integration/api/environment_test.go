@@ -16,7 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// startAPIServer starts etcd and kube-apiserver with this repository's CRDs, and stops them after the test.
+// startAPIServer starts etcd and an API server with this repository's CRDs. They stop after the
+// test.
 func startAPIServer(t *testing.T) *rest.Config {
 	t.Helper()
 	bin := playgroundtest.BinDir(t, playground.APIServer, playground.Etcd)
@@ -26,14 +27,16 @@ func startAPIServer(t *testing.T) *rest.Config {
 		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: time.Minute},
 		CRDDirectoryPaths:        []string{filepath.Join(playgroundtest.ModuleRoot(t), "deploy", "crds")},
 		ErrorIfCRDPathMissing:    true,
-		// The environment variables of envtest may name a cluster. The tests must not write to it.
+		// Environment variables of envtest may select an existing cluster. The tests must not write
+		// to such a cluster.
 		UseExistingCluster: ptr.To(false),
 	}
 	environment.ControlPlane.GetAPIServer().Path = filepath.Join(bin, playground.APIServer)
 	environment.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(bin, playground.Etcd)}
 
 	config, err := environment.Start()
-	// If a later step of Start fails, such as a rejected CRD, Start leaves its processes running.
+	// If Start fails late, for example because a CRD is rejected, it leaves its processes running.
+	// So register their end before Start.
 	t.Cleanup(func() {
 		if err := environment.Stop(); err != nil {
 			t.Errorf("Stop the API server: %v", err)

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// policyCases returns the cases for the creation rules that PodGroups and templates share. wrap
-// makes a spec from the fields of a policy, and at is the path of these fields in the spec.
+// policyCases returns the cases about the creation of a policy. PodGroups and the templates of
+// Workloads share these rules. wrap makes a spec from the fields of a policy. at is the path of
+// these fields in the spec.
 func policyCases(at string, wrap func(policy string) string) map[string]validationCase {
 	return map[string]validationCase{
 		"basic": {
@@ -153,26 +154,28 @@ func policyCases(at string, wrap func(policy string) string) map[string]validati
 	}
 }
 
-// basicWith returns a policy with one more field.
+// basicWith returns a basic policy with one more field.
 func basicWith(field string) string { return `{schedulingPolicy: {basic: {}}, ` + field + `}` }
 
-// gangIn returns the policy of a gang with a topology key.
+// gangIn returns a gang policy with one topology key.
 func gangIn(key string) string {
 	return fmt.Sprintf(`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: %q}]}}`, key)
 }
 
-// gangAt returns the policy of a gang with topology constraints.
+// gangAt returns a gang policy with a list of topology constraints.
 func gangAt(entries string) string {
 	return `{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [` + entries + `]}}`
 }
 
-// requiredLast is the message for a required key that is not the only one or not the last entry.
+// requiredLast is the message for a wrong required key: a list may have only one, and it must be
+// the last entry.
 const requiredLast = `at most one key is required, and it is the last one: preferred levels are inside of it and come before it, the nearest first`
 
-// letters returns a name of the given length.
+// letters returns a string of n letters.
 func letters(n int) string { return strings.Repeat("a", n) }
 
-// These are the messages for values out of bounds.
+// These functions return the messages for values that are too short, too long, too small or too
+// large.
 
 func tooShort(at string) string {
 	return fmt.Sprintf(`%[1]s: Invalid value: "": %[1]s in body should be at least 1 chars long`, at)
@@ -190,7 +193,8 @@ func tooLow(at string) string {
 	return notInt32(at, "-2147483649", "should be greater than or equal to -2147483648")
 }
 
-// notInt32 returns two errors: the bound, and a format that API servers check since 1.35.
+// notInt32 returns the message for a value that does not fit in 32 bits. It has two errors: the
+// bound of the field, and the format. API servers before 1.35 do not check the format.
 func notInt32(at, value, bound string) string {
 	return fmt.Sprintf(`[<nil>: Invalid value: "": Checked value must be of type integer with format int32 in %[1]s, %[1]s: Invalid value: %[2]s: %[1]s in body %[3]s]`, at, value, bound)
 }

@@ -188,7 +188,7 @@ func queueCases() map[string]validationCase {
 		}
 		for _, bad := range []string{
 			"-1s", "-0s", "90", "s", "1", "1d", "1 h", "1h ", "1h\n", "P1D", "one hour", ".", "1m1h", "1h1h",
-			// These values exceed the 64 bits of a Go duration.
+			// These values exceed the range of a Go duration, which has 64 bits.
 			"2562048h", "100000h", "10000000m", "1000000000s", "9223372036854775808ns",
 		} {
 			cases[field+" "+bad] = validationCase{

@@ -28,10 +28,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// TestEveryRuleHasCases changes the rules of the generated CRDs one by one, and requires that a
-// case of TestValidation notices the change. An invalid object must notice that a rule is missing
-// or that a bound is off by one. A valid object must notice that a rule is stricter. The validation
-// code of the API server judges the cases.
+// TestEveryRuleHasCases checks the cases of TestValidation. It changes one rule of a CRD at a time,
+// and requires that the result of at least one case changes:
+//
+//   - If a rule is missing, or a bound is too wide by one, an invalid object must be accepted.
+//   - If a rule is stricter, a valid object must be rejected.
+//
+// The test calls the API server's validation code directly.
 func TestEveryRuleHasCases(t *testing.T) {
 	t.Parallel()
 	for kind, cases := range allCases() {
@@ -44,7 +47,8 @@ func TestEveryRuleHasCases(t *testing.T) {
 				}
 			}
 			wantNoticed(t, kind, schema, cases, expressionMutants)
-			// Compiling the expressions takes most of the time, and no other rule needs them.
+			// Remove the CEL rules before the other rules are tested, because their compilation
+			// takes most of the time.
 			withoutExpressions := runtime.DeepCopyJSON(schema)
 			eachSchema("", withoutExpressions, func(_ string, schema map[string]any) { delete(schema, expressions) })
 			wantNoticed(t, kind, withoutExpressions, cases, keywordMutants)
@@ -52,7 +56,7 @@ func TestEveryRuleHasCases(t *testing.T) {
 	}
 }
 
-// wantNoticed checks that each mutant of a schema changes the verdict of some case.
+// wantNoticed checks that each mutant of a schema changes the result of at least one case.
 func wantNoticed(t *testing.T, kind string, schema map[string]any, cases map[string]validationCase, mutantsOf func(string, map[string]any) []mutant) {
 	t.Helper()
 	before := verdicts(t, kind, schema, cases)
@@ -75,16 +79,17 @@ func wantNoticed(t *testing.T, kind string, schema map[string]any, cases map[str
 	}
 }
 
-// A mutant is a change of one rule. Valid objects must notice a stricter rule, and invalid objects
-// any other change.
+// A mutant is a change of one rule. If stricter is true, a valid object must be rejected. Otherwise
+// an invalid object must be accepted, or be rejected with another message.
 type mutant struct {
 	name     string
 	stricter bool
 	apply    func() (undo func())
 }
 
-// likely returns the titles of the cases, in the order in which they are tried. Cases about the
-// mutant's field come first, and short ones before long ones.
+// likely returns the titles of the cases, sorted so that the cases that probably notice the mutant
+// come first. Cases about the mutant's field precede other cases, and short cases precede long
+// cases.
 func (m mutant) likely(cases map[string]validationCase) []string {
 	at, _, _ := strings.Cut(m.name, ":")
 	field := strings.TrimSuffix(at[strings.LastIndex(at, ".")+1:], "[]")
@@ -98,21 +103,21 @@ func (m mutant) likely(cases map[string]validationCase) []string {
 	return slices.SortedFunc(maps.Keys(cases), func(a, b string) int { return cmp.Compare(rank[a], rank[b]) })
 }
 
-// bounds maps each keyword with a number to the step that makes it more lenient.
+// bounds maps a keyword to the number that makes the bound wider by one if it is added.
 var bounds = map[string]float64{
 	"minLength": -1, "maxLength": 1, "minimum": -1, "maximum": 1, "minItems": -1, "maxItems": 1, "minProperties": -1, "maxProperties": 1,
 }
 
-// ofOthers reports whether a part of a schema is left out. These parts are defined by Kubernetes,
-// or the scheduler writes them from Go types.
+// ofOthers reports whether a part of a schema is not tested. at is the path of the part. Kubernetes
+// defines metadata, and the scheduler writes most parts of the status from Go types.
 func ofOthers(at string) bool {
 	return at == ".metadata" || strings.HasPrefix(at, ".status.") && !strings.HasPrefix(at, ".status.disruption")
 }
 
-// expressions is the keyword of CEL rules.
+// expressions is the keyword for CEL rules.
 const expressions = "x-kubernetes-validations"
 
-// eachSchema visits a schema and all schemas below it, except the parts that are left out.
+// eachSchema calls visit for a schema and all schemas below it, except the parts in ofOthers.
 func eachSchema(at string, schema map[string]any, visit func(at string, schema map[string]any)) {
 	if ofOthers(at) {
 		return
@@ -134,7 +139,7 @@ func eachSchema(at string, schema map[string]any, visit func(at string, schema m
 	}
 }
 
-// keywordMutants returns the mutants of all keywords except expressions.
+// keywordMutants returns the mutants of a schema for all keywords except CEL rules.
 func keywordMutants(at string, schema map[string]any) []mutant {
 	var out []mutant
 	add := func(stricter bool, key, what string, value any) {
@@ -171,8 +176,8 @@ func keywordMutants(at string, schema map[string]any) []mutant {
 	return out
 }
 
-// expressionMutants returns mutants that remove a CEL rule of a schema, or make it reject
-// everything.
+// expressionMutants returns two mutants for each CEL rule of a schema: one removes the rule, and
+// one makes it reject all objects.
 func expressionMutants(at string, schema map[string]any) []mutant {
 	var out []mutant
 	rules := list(schema[expressions])
@@ -183,7 +188,8 @@ func expressionMutants(at string, schema map[string]any) []mutant {
 		}
 		never := "false"
 		if text, ok := rule["rule"].(string); ok && strings.Contains(text, "oldSelf") {
-			// A rule for updates must remain a rule for updates.
+			// The expression must mention oldSelf, so that the API server still evaluates it only
+			// for updates.
 			never = "oldSelf == self ? false : false"
 		}
 		name := fmt.Sprintf("%s: %s", at, rule["rule"])
@@ -200,7 +206,7 @@ func expressionMutants(at string, schema map[string]any) []mutant {
 	return out
 }
 
-// replace sets a key, or deletes it if value is nil.
+// replace sets a key of a schema, or deletes the key if value is nil. undo restores the old value.
 func replace(in map[string]any, key string, value any) (undo func()) {
 	old, had := in[key]
 	if value == nil {
@@ -224,7 +230,7 @@ func list(value any) []any {
 	return nil
 }
 
-// schemaOf returns the schema of a kind from its CRD file.
+// schemaOf returns the schema in the CRD file of a kind.
 func schemaOf(t *testing.T, kind string) map[string]any {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "deploy", "crds", v1alpha1.GroupName+"_"+strings.ToLower(kind)+"s.yaml"))
@@ -250,13 +256,14 @@ func schemaOf(t *testing.T, kind string) map[string]any {
 	return schema
 }
 
-// strategy has the checks that the API server makes before it accepts an object.
+// strategy has the API server's functions that validate an object.
 type strategy interface {
 	Validate(ctx context.Context, obj runtime.Object) field.ErrorList
 	ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList
 }
 
-// A judge returns the verdict of the API server for a CRD with a given schema.
+// A judge validates objects of one kind like an API server. The schema may differ from the schema
+// in the CRD file.
 type judge struct {
 	kind       string
 	structural *structuralschema.Structural
@@ -296,7 +303,7 @@ func newJudge(t *testing.T, kind string, schema map[string]any) *judge {
 	return &judge{kind: kind, structural: structural, main: main, status: customresource.NewStatusStrategy(main)}
 }
 
-// verdicts returns the messages for the cases, by title.
+// verdicts returns the message of each case with a schema, by title of the case.
 func verdicts(t *testing.T, kind string, schema map[string]any, cases map[string]validationCase) map[string]string {
 	t.Helper()
 	j := newJudge(t, kind, schema)
@@ -307,7 +314,7 @@ func verdicts(t *testing.T, kind string, schema map[string]any, cases map[string
 	return out
 }
 
-// verdict returns the message for a case.
+// verdict returns the message of a case, or "" if the API server accepts all its requests.
 func (j *judge) verdict(t *testing.T, tc validationCase) string {
 	t.Helper()
 	obj := j.decoded(t, object(t, j.kind, tc.create))
@@ -331,7 +338,7 @@ func (j *judge) verdict(t *testing.T, tc validationCase) string {
 	return errs.ToAggregate().Error()
 }
 
-// decoded returns an object as the API server has it before validation.
+// decoded converts an object to the form that the API server validates, with default values.
 func (j *judge) decoded(t *testing.T, obj *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	obj.SetResourceVersion("1")

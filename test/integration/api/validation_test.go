@@ -15,10 +15,16 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// A validationCase makes up to four requests. It creates an object with the spec create, and sets
-// the status had. Then it replaces the object by update, and sets the status status. Steps without
-// a value are skipped. All requests but the last must succeed. The last one must return the message
-// want, without the name of the object; "" if it must succeed.
+// A validationCase makes up to four requests, in this order:
+//
+//   - create an object with the spec "create"
+//   - set its status to "had"
+//   - replace its spec by "update"
+//   - set its status to "status"
+//
+// A request is skipped if its field is empty. All requests except the last must succeed. The last
+// request must return the message "want", which omits the name of the object. If "want" is empty,
+// the last request must succeed too.
 type validationCase struct {
 	create string
 	had    string
@@ -39,7 +45,7 @@ func allCases() map[string]map[string]validationCase {
 	}
 }
 
-// TestValidation tries each validation rule of the API with valid and invalid objects.
+// TestValidation tests each validation rule of the API with valid and with invalid objects.
 func TestValidation(t *testing.T) {
 	c := clientFor(t, startAPIServer(t))
 
@@ -58,7 +64,7 @@ func (tc validationCase) run(t *testing.T, c client.Client, kind string) {
 	obj := object(t, kind, tc.create)
 	err := c.Create(t.Context(), obj)
 	if err == nil {
-		// The next case uses the same names.
+		// Delete the object, because all cases use the same name.
 		defer func() {
 			if err := c.Delete(t.Context(), obj); err != nil {
 				t.Errorf("Delete: %v", err)
@@ -92,8 +98,8 @@ func (tc validationCase) run(t *testing.T, c client.Client, kind string) {
 	}
 }
 
-// canBeReadAsTyped fails if the API server accepted an object that Go clients cannot decode. One
-// such object would stop every informer of its kind.
+// canBeReadAsTyped fails the test if a Go client cannot decode an object that the API server has
+// accepted. Such an object would make the informers of its kind fail.
 func canBeReadAsTyped(t *testing.T, c client.Client, kind string) {
 	t.Helper()
 	typed, err := c.Scheme().New(v1alpha1.SchemeGroupVersion.WithKind(kind))
@@ -113,7 +119,7 @@ func canBeReadAsTyped(t *testing.T, c client.Client, kind string) {
 	}
 }
 
-// message returns the user's message without the words that all rejections share.
+// message returns the text of an error without the prefix that all rejections of the kind have.
 func message(t *testing.T, err error, kind string) string {
 	t.Helper()
 	if err == nil {
@@ -130,26 +136,28 @@ func message(t *testing.T, err error, kind string) string {
 	return rest
 }
 
-// asWorded is the minor version of Kubernetes whose error messages the cases have.
+// asWorded is a minor version of Kubernetes. The messages in the cases are the messages of this
+// version.
 const asWorded = 37
 
 var (
-	// formatError matches an error that older API servers do not report in addition to the bound.
+	// formatError matches an error about the format of a value. Older API servers report only the
+	// error about the bound.
 	formatError = regexp.MustCompile(`<nil>: Invalid value: "": Checked value must be of type [^,]+, `)
-	// wrongValue matches the value in a message. Older API servers write its type, for example, in
-	// this place.
+	// wrongValue matches the invalid value in a message. Older API servers write other text in this
+	// place, such as the value's type.
 	wrongValue = regexp.MustCompile(`Invalid value: "(?:[^"\\]|\\.)*": `)
 )
 
-// alike removes the differences between the messages of different versions about the same fields.
+// alike removes the parts of a message that differ between versions of Kubernetes.
 func alike(message string) string {
 	message = formatError.ReplaceAllString(message, "")
 	message = wrongValue.ReplaceAllString(message, "Invalid value: ")
 	return strings.TrimSuffix(strings.TrimPrefix(message, "["), "]")
 }
 
-// incomplete returns the message of an error after which the API server does not evaluate the CEL
-// rules.
+// incomplete adds an error to a message: the CEL rules were not checked, because the object is
+// invalid.
 func incomplete(message string) string {
 	return "[" + message + ", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; " +
 		"correct the existing errors to complete validation]"
