@@ -22,8 +22,8 @@ import (
 )
 
 // TestDocumentedConfiguration runs the scheduler with the first configuration in
-// docs/configuration.md. Both of its profiles place pods, and the gangs of the README and of
-// docs/gangs.md run unchanged.
+// docs/configuration.md. Each of its profiles must place pods. The examples of gangs in README.md
+// and docs/gangs.md must run without changes.
 func TestDocumentedConfiguration(t *testing.T) {
 	t.Parallel()
 	config := firstYAML(t, "docs", "configuration.md")
@@ -40,7 +40,7 @@ func TestDocumentedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The configuration puts the lease into the namespace of deploy/.
+	// The configuration places the leader election Lease in the namespace of deploy/.
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "reprieve-system"}}
 	if _, err := client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestDocumentedConfiguration(t *testing.T) {
 	}
 }
 
-// firstYAML returns the first YAML block of a page.
+// firstYAML returns the first YAML code block of a page.
 func firstYAML(t *testing.T, path ...string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(append([]string{playgroundtest.ModuleRoot(t)}, path...)...))
@@ -84,7 +84,7 @@ func firstYAML(t *testing.T, path ...string) string {
 	return block
 }
 
-// waitScheduled creates a pod for a scheduler, and waits until it has a node.
+// waitScheduled creates a pod with a scheduler name, and waits until the pod has a node.
 func waitScheduled(t *testing.T, client kubernetes.Interface, scheduler string) {
 	t.Helper()
 	pods := client.CoreV1().Pods(metav1.NamespaceDefault)

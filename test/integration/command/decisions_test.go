@@ -25,7 +25,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// asked returns the answer of a scheduler to a request.
+// asked sends a GET request to a server and returns the body of the response.
 func asked(ctx context.Context, config *rest.Config, path string) ([]byte, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -34,7 +34,8 @@ func asked(ctx context.Context, config *rest.Config, path string) ([]byte, error
 	return client.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
 }
 
-// decisionsOf returns the records of decisions in the lines of a log, without the ends of waits.
+// decisionsOf returns the records in a decision log. It omits the records that only report the end
+// of a wait.
 func decisionsOf(lines []byte) ([]decisionlog.Record, error) {
 	var out []decisionlog.Record
 	for line := range bytes.Lines(lines) {
@@ -50,9 +51,9 @@ func decisionsOf(lines []byte) ([]decisionlog.Record, error) {
 	return out, nil
 }
 
-// TestDecisionLog checks that a preemption and a search without room are in the file and at the
-// scheduler's own port, with the same content. It also checks that the snapshot has the running
-// pods.
+// TestDecisionLog checks the records of two decisions: a preemption, and a search that found no
+// room. The decision log and the scheduler's HTTP endpoint must have the same records. The snapshot
+// in a record must contain the running pods.
 func TestDecisionLog(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "decisions.jsonl")
@@ -125,7 +126,7 @@ func TestDecisionLog(t *testing.T) {
 			t.Errorf("%s is answered to anybody: %v", path, err)
 		}
 	}
-	// The scheduler serves these paths of kube-scheduler too.
+	// The scheduler must also serve the endpoints of kube-scheduler.
 	for _, path := range []string{
 		"/healthz", "/livez", "/readyz", "/readyz/sched-handler-sync", "/readyz/shutdown", "/configz", "/metrics", "/metrics/slis", "/metrics/resources",
 		"/debug/pprof/", "/debug/flags/",

@@ -1,4 +1,4 @@
-// Package command runs the reprieve-scheduler binary as a user would. It checks the commands of the
-// documents, and mistakes. Each mistake must produce one line with the remedy, and a non-zero exit
-// code.
+// Package command runs the reprieve-scheduler binary as users do. It tests the documented commands,
+// and invalid flags and configurations. Invalid input must produce one line that names the remedy,
+// and a non-zero exit code.
 package command

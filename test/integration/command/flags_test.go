@@ -22,9 +22,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// TestFlagsAlone runs the scheduler with flags and no configuration. Its only profile has the
-// requested name. It acquires the lease before it works, although no flag asks for that. It logs
-// JSON if a flag asks for it.
+// TestFlagsAlone runs the scheduler with flags and without a configuration file. Its only profile
+// must have the name in the flags. By default, it must acquire the leader election Lease before it
+// schedules. It must log JSON if a flag says so.
 func TestFlagsAlone(t *testing.T) {
 	t.Parallel()
 	p := playgroundtest.Start(t, playground.Options{
@@ -42,7 +42,8 @@ func TestFlagsAlone(t *testing.T) {
 	if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		t.Errorf("nobody leads: %v, %v", lease, err)
 	}
-	// The scheduler releases the lease, so that the next one need not wait until it expires.
+	// When the scheduler ends, it must release the Lease, so that the next scheduler does not wait
+	// for the expiry.
 	for line := range strings.Lines(log()) {
 		if errorLine.MatchString(line) {
 			t.Errorf("an error is logged in a healthy start: %s", line)
@@ -69,8 +70,9 @@ func TestFlagsAlone(t *testing.T) {
 // errorLine matches the beginning of an error that klog prints.
 var errorLine = regexp.MustCompile(`^E\d{4} `)
 
-// startScheduler runs the scheduler. end asks it to end, and waits. log returns its log so far. The
-// scheduler is killed when the test ends.
+// startScheduler runs the scheduler with the arguments. The function end sends a signal and waits
+// for the exit. The function log returns the scheduler's output so far. The scheduler is killed at
+// the end of the test.
 func startScheduler(t *testing.T, args ...string) (end func(), log func() string) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(playgroundtest.BinDir(t, schedulerBinary), schedulerBinary), args...) //nolint:noctx // it ends by signals
@@ -97,7 +99,7 @@ func startScheduler(t *testing.T, args ...string) (end func(), log func() string
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Errorf("it has ended already: %v", err)
 			}
-			// Like kube-scheduler, it exits with the code for a lost lease.
+			// Ignore the exit code: like kube-scheduler, it reports a lost Lease when it ends.
 			_ = cmd.Wait()
 			if t.Failed() {
 				t.Logf("the scheduler says:\n%s", log())

@@ -12,11 +12,12 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// oldest is the oldest Kubernetes that Reprieve runs on.
+// oldest is the oldest supported minor version of Kubernetes.
 const oldest = "1.34"
 
-// TestOlderCluster places a pod on a cluster with the oldest supported API. Its API server lacks
-// newer APIs that the scheduler library reads.
+// TestOlderCluster runs the scheduler on a cluster with the oldest supported version of Kubernetes.
+// The scheduler must place a pod, although the API server lacks APIs that the scheduler library
+// reads.
 func TestOlderCluster(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, playground.Options{

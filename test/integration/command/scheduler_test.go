@@ -18,10 +18,11 @@ import (
 
 const schedulerBinary = "reprieve-scheduler"
 
-// startLimit is well above the time for which the scheduler waits for an API server.
+// startLimit is the timeout of a run. The scheduler itself waits for an API server for a much
+// shorter time.
 const startLimit = 45 * time.Second
 
-// result is the result of a run of the scheduler.
+// result has the exit code and the output of a run.
 type result struct {
 	exit   int
 	stdout string
@@ -35,8 +36,8 @@ func runScheduler(t *testing.T, args ...string) result {
 	cmd := exec.CommandContext(ctx, filepath.Join(playgroundtest.BinDir(t, schedulerBinary), schedulerBinary), args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	// The environment has neither a service account nor the kubeconfig of the user who runs the
-	// tests.
+	// The environment has no service account and no kubeconfig, so the scheduler finds no cluster
+	// by default.
 	cmd.Env = []string{"HOME=" + t.TempDir()}
 	err := cmd.Run()
 	if ctx.Err() != nil {
@@ -49,8 +50,8 @@ func runScheduler(t *testing.T, args ...string) result {
 	return result{exit: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
 }
 
-// wantOneLine checks that the run failed with one line of its own, in addition to the lines that
-// libraries log.
+// wantOneLine checks that the run failed, and printed exactly one line of its own that contains
+// each text in want. Libraries may log other lines.
 func wantOneLine(t *testing.T, got result, want ...string) {
 	t.Helper()
 	if got.exit == 0 {
@@ -84,7 +85,7 @@ func writeFile(t *testing.T, content string) string {
 	return path
 }
 
-// kubeconfigFor returns a kubeconfig for a server at an address.
+// kubeconfigFor writes a kubeconfig for a server at an address, and returns its path.
 func kubeconfigFor(t *testing.T, address string) string {
 	t.Helper()
 	return writeFile(t, `{apiVersion: v1, kind: Config, current-context: a,
@@ -95,7 +96,7 @@ func kubeconfigFor(t *testing.T, address string) string {
 const (
 	configHead = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
-	// What a profile needs.
+	// These are the settings that each profile needs.
 	pluginOn = "multiPoint: {enabled: [{name: Reprieve}], disabled: [{name: DefaultPreemption}]}"
 	orderOn  = "queueSort: {enabled: [{name: ReprievePrioritySort}], disabled: [{name: PrioritySort}]}"
 	firstOn  = "preFilter: {enabled: [{name: Reprieve}]}"
@@ -103,7 +104,8 @@ const (
 	soundProfiles = "profiles: [{schedulerName: a, plugins: {" + pluginOn + ", " + orderOn + ", " + firstOn + "}}]\n"
 )
 
-// TestBadInput tries the mistakes that the scheduler finds without an API server.
+// TestBadInput tests errors in flags and configuration files that the scheduler detects without an
+// API server.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -293,7 +295,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestBadCluster tries the mistakes that the scheduler finds only with an API server.
+// TestBadCluster tests errors that the scheduler can detect only with an API server.
 func TestBadCluster(t *testing.T) {
 	p := playgroundtest.Start(t, playground.Options{Scheduler: playground.SchedulerOptions{Path: playground.NoScheduler}})
 	admin := []string{"--kubeconfig", p.Kubeconfig(), "--bind-address", "127.0.0.1"}

@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// trainJob is the gang train as a Job. The scheduler derives its PodGroup.
+// trainJob is a Job whose annotation requests a gang. The scheduler derives its PodGroup.
 const trainJob = `apiVersion: batch/v1
 kind: Job
 metadata: {name: train, annotations: {reprieve.dev/gang: "true", secret.example/owner: alice}}
@@ -20,9 +20,10 @@ spec:
     spec: {schedulerName: reprieve-scheduler, restartPolicy: Never, priorityClassName: high, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 4}}}]}
 `
 
-// TestPlanOfADerivedGroup checks a Job that requests a gang. The plan is one decision for all its
-// pods, from the cluster and from a snapshot, and the scheduler then acts as planned. Without the
-// right to read Jobs, one line reports this, and the rest is answered.
+// TestPlanOfADerivedGroup tests the command plan for a Job that requests a gang. The plan must have
+// one decision for all its pods. It must be the same for the cluster and for a snapshot, and the
+// scheduler must act accordingly. A user without permission to read Jobs must get one line about
+// that, and the other results.
 func TestPlanOfADerivedGroup(t *testing.T) {
 	s := newStand(t)
 	s.allow()
@@ -47,8 +48,8 @@ func TestPlanOfADerivedGroup(t *testing.T) {
 	group := s.derivedGroup()
 	s.tellsOfThePast(victims[0], "job/train", "podgroup "+namespace+"/"+group)
 
-	// The second gang has no room. The commands read the cluster and a snapshot, and report on the
-	// gang, whose PodGroup the scheduler has derived.
+	// The second gang has no room, so the command why explains it. It must find the PodGroup that
+	// the scheduler has derived: in the cluster, and in a snapshot.
 	s.create(strings.Replace(trainJob, "name: train,", "name: more,", 1))
 	s.eventually("why is about the gang", func() bool {
 		code, out, _ := s.ask("", "why", "job/more", "--remedies=false")
@@ -69,7 +70,7 @@ func TestPlanOfADerivedGroup(t *testing.T) {
 	}
 }
 
-// derivedGroup returns the name of the derived PodGroup.
+// derivedGroup returns the name of the only PodGroup.
 func (s *stand) derivedGroup() string {
 	s.Helper()
 	list, err := s.objects.Resource(v1alpha1.SchemeGroupVersion.WithResource("podgroups")).Namespace(namespace).List(s.Context(), metav1.ListOptions{})
@@ -79,7 +80,7 @@ func (s *stand) derivedGroup() string {
 	return list.Items[0].GetName()
 }
 
-// forbid removes the rules for an API group from the reader's ClusterRole.
+// forbid removes all permissions for an API group from the ClusterRole of the reader.
 func (s *stand) forbid(group string) {
 	s.Helper()
 	role, err := s.kube.RbacV1().ClusterRoles().Get(s.Context(), "reprieve-planner", metav1.GetOptions{})

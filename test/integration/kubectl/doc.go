@@ -1,3 +1,3 @@
-// Package kubectl runs kubectl-reprieve against the playground, as a user who may only list. It
-// compares the output with the actions of the scheduler.
+// Package kubectl tests the kubectl plugin on a playground. It runs the plugin as a user with
+// permission to list only, and compares its output with the actions of the scheduler.
 package kubectl

@@ -36,15 +36,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// patience bounds each wait; it is long enough for a busy machine.
+// patience is the timeout of each wait. It is generous for busy machines.
 const patience = 2 * time.Minute
 
 const namespace = metav1.NamespaceDefault
 
-// reader is the user that runs the command.
+// reader is the user who runs the plugin.
 const reader = "system:serviceaccount:" + namespace + ":reader"
 
-// auditPolicy records every request of the reader, and no other requests.
+// auditPolicy makes the API server record every request of the reader, and no other requests.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -54,7 +54,7 @@ rules:
 - level: None
 `
 
-// train is a gang of two. Each member needs all GPUs of a node.
+// train is a PodGroup with two members. Each member needs all GPUs of a node.
 const train = `apiVersion: reprieve.dev/v1alpha1
 kind: PodGroup
 metadata: {name: train}
@@ -71,7 +71,7 @@ metadata: {name: train-1, labels: {reprieve.dev/pod-group: train}}
 spec: {schedulerName: reprieve-scheduler, priorityClassName: high, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 4}}}]}
 `
 
-// stand is a playground with three nodes of 4 GPUs. Four pods of low priority use 2 GPUs each.
+// stand is a playground for the tests of the plugin.
 type stand struct {
 	*testing.T
 	playground *playground.Playground
@@ -85,7 +85,8 @@ func newStand(t *testing.T) *stand {
 	return newStandWith(t, playground.SchedulerOptions{})
 }
 
-// newStandWith is newStand with the given options of the scheduler.
+// newStandWith returns a stand with three nodes of 4 GPUs, and four running pods of low priority
+// with 2 GPUs each. The scheduler has the given options.
 func newStandWith(t *testing.T, scheduler playground.SchedulerOptions) *stand {
 	t.Helper()
 	s := emptyStand(t, 3, scheduler)
@@ -101,7 +102,7 @@ func newStandWith(t *testing.T, scheduler playground.SchedulerOptions) *stand {
 	return s
 }
 
-// emptyStand returns a playground with nodes of 4 GPUs, and a user without any rights.
+// emptyStand returns a stand with nodes of 4 GPUs, and a reader without permissions.
 func emptyStand(t *testing.T, nodes int, scheduler playground.SchedulerOptions) *stand {
 	t.Helper()
 	p := playgroundtest.Start(t, playground.Options{
@@ -130,7 +131,7 @@ func (s *stand) must(_ any, err error) {
 	}
 }
 
-// create creates the objects of a manifest.
+// create creates the objects in a YAML text.
 func (s *stand) create(text string) {
 	s.Helper()
 	type kind struct {
@@ -156,7 +157,7 @@ func (s *stand) create(text string) {
 	}
 }
 
-// onNodes returns the nodes of the pods whose names have a prefix.
+// onNodes maps the names of pods with a prefix to their nodes.
 func (s *stand) onNodes(prefix string) map[string]string {
 	s.Helper()
 	pods, err := s.kube.CoreV1().Pods(namespace).List(s.Context(), metav1.ListOptions{})
@@ -180,7 +181,7 @@ func (s *stand) eventually(what string, condition func() bool) {
 	}
 }
 
-// ask runs the command as the reader.
+// ask runs the plugin as the reader. It returns the exit code and the output.
 func (s *stand) ask(input string, args ...string) (code int, out, errOut string) {
 	s.Helper()
 	var stdout, stderr bytes.Buffer
@@ -189,7 +190,7 @@ func (s *stand) ask(input string, args ...string) (code int, out, errOut string)
 	return code, stdout.String(), stderr.String()
 }
 
-// allow grants the reader the ClusterRole from deploy/ for the command.
+// allow grants the reader the ClusterRole for the plugin in deploy/.
 func (s *stand) allow() {
 	s.Helper()
 	s.bind("reprieve-planner")
@@ -199,7 +200,7 @@ func (s *stand) allow() {
 	})
 }
 
-// bind grants the reader a ClusterRole from deploy/.
+// bind grants the reader a ClusterRole in deploy/.
 func (s *stand) bind(name string) {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(s), "deploy", "clusterroles-users.yaml"))
@@ -222,10 +223,11 @@ func (s *stand) bind(name string) {
 	}, metav1.CreateOptions{}))
 }
 
-// reviews counts the requests that ask for the reader's rights. They change nothing.
+// reviews is the key in the result of verbs for requests that check the reader's own permissions.
+// These requests change nothing.
 const reviews = "review"
 
-// verbs counts the reader's requests by verb, from the audit log.
+// verbs returns the number of the reader's requests for each verb. It reads the audit log.
 func (s *stand) verbs() map[string]int {
 	s.Helper()
 	file, err := os.Open(s.playground.AuditLog())
@@ -257,7 +259,7 @@ func (s *stand) verbs() map[string]int {
 	return out
 }
 
-// planned is the JSON output of plan.
+// planned has the fields of the command plan's JSON output that the tests check.
 type planned struct {
 	Results []struct {
 		Placed int           `json:"placed"`
@@ -271,9 +273,9 @@ type plannedStep struct {
 	Victims    []struct{ Pods []struct{ Name string } }
 }
 
-// TestPlanOfALiveCluster checks plan without rights, when it names the missing ones, and with the
-// rights of its role. The scheduler then acts as planned, and all requests of all commands are
-// reads.
+// TestPlanOfALiveCluster tests the command plan. Without permissions, it must name the missing
+// permissions. With its ClusterRole, it must return a plan, and the scheduler must act accordingly.
+// The plugin must never change an object.
 func TestPlanOfALiveCluster(t *testing.T) {
 	s := newStand(t)
 	if code, _, errOut := s.ask(train, "plan", "-f", "-"); code != 4 || !strings.Contains(errOut, "you may not list") || !strings.Contains(errOut, "queues.reprieve.dev") || strings.Count(errOut, "\n") != 1 {
@@ -313,12 +315,12 @@ func TestPlanOfALiveCluster(t *testing.T) {
 	}
 }
 
-// actsAs waits until the gang of two with the pods train-… is placed, and checks that the scheduler
-// has acted as planned. It returns the names of the victims.
+// actsAs waits until both pods of the gang are placed. It checks that their nodes and the victims
+// are as planned, and returns the names of the victims.
 func (s *stand) actsAs(step *plannedStep) []string {
 	s.Helper()
 	s.eventually("the gang is placed", func() bool { return len(s.onNodes("train-")) == 2 })
-	// Equal members are interchangeable: the leader is placed first.
+	// Compare only the set of nodes, because equal members may exchange their nodes.
 	var places []string
 	for _, place := range step.Placements {
 		places = append(places, place.Node)
@@ -343,7 +345,8 @@ func (s *stand) actsAs(step *plannedStep) []string {
 	return victims
 }
 
-// sameBySnapshot checks that a snapshot of the same moment gives the same answer as the cluster.
+// sameBySnapshot takes a snapshot of the cluster, and checks that plan returns the same result for
+// the snapshot as for the cluster.
 func (s *stand) sameBySnapshot(manifest, live string) {
 	s.Helper()
 	code, snapshot, errOut := s.ask("", "snapshot", "--redact")
@@ -367,8 +370,8 @@ func (s *stand) sameBySnapshot(manifest, live string) {
 	}
 }
 
-// tellsOfThePast checks that the command explains a past preemption, for the victim and for the
-// preemptor.
+// tellsOfThePast checks that the plugin explains a preemption that has happened: for the victim,
+// and for the preemptor.
 func (s *stand) tellsOfThePast(victim, subject, preemptor string) {
 	s.Helper()
 	for _, c := range []struct {

@@ -15,14 +15,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// solo is a pod with a priority that needs all GPUs of a node.
+// solo is a pod that needs all GPUs of a node. The name and the PriorityClass are parameters.
 const solo = `apiVersion: v1
 kind: Pod
 metadata: {name: %s}
 spec: {schedulerName: reprieve-scheduler, priorityClassName: %s, terminationGracePeriodSeconds: 1, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 4}}}]}
 `
 
-// again is the JSON output of replay.
+// again has the fields of the command replay's JSON output that the tests check.
 type again struct {
 	Same, Differs, Unknown int
 	Decisions              []struct {
@@ -34,9 +34,9 @@ type again struct {
 	}
 }
 
-// TestReplayOfALog checks that the inputs in a scheduler's log are enough to repeat its decisions,
-// with the same victims and nodes. It also checks that replay reports a difference for a
-// configuration that preempts gangs pod by pod.
+// TestReplayOfALog tests the command replay. A decision log with inputs must be sufficient to
+// repeat the decisions, with the same victims and nodes. With a configuration that preempts gangs
+// pod by pod, replay must report a different decision.
 func TestReplayOfALog(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "decisions.jsonl")
 	s := newStandWith(t, playground.SchedulerOptions{Args: []string{"--decision-log=" + log, "--decision-log-inputs=redacted"}})
@@ -62,7 +62,7 @@ func TestReplayOfALog(t *testing.T) {
 	if strings.Contains(text, `"image"`) {
 		t.Error("The log is to be redacted, and has images")
 	}
-	// The last line may be incomplete if the scheduler is writing it. Drop it.
+	// Drop the last line, which is incomplete if the scheduler is writing it.
 	text = text[:strings.LastIndex(text, "\n")+1]
 	code, out, errOut := s.ask(text, "replay", "-", "-o", "json")
 	var answer again
@@ -87,7 +87,7 @@ func TestReplayOfALog(t *testing.T) {
 	s.differsPodByPod(text)
 }
 
-// answerVersionOf returns the first version of a scheduler in an answer.
+// answerVersionOf returns the first scheduler version in the output of replay.
 func answerVersionOf(t *testing.T, out string) string {
 	t.Helper()
 	var answer struct{ Versions []string }
@@ -97,8 +97,8 @@ func answerVersionOf(t *testing.T, out string) string {
 	return strings.Join(answer.Versions, "")
 }
 
-// differsPodByPod checks that a configuration that preempts the members of a gang one by one gives
-// another decision.
+// differsPodByPod checks that replay reports a different decision if the configuration preempts
+// gangs pod by pod.
 func (s *stand) differsPodByPod(text string) {
 	s.Helper()
 	file := filepath.Join("..", "..", "..", "cmd", "kubectl-reprieve", "app", "testdata", "next.yaml")

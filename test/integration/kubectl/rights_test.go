@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// edit grants the reader the built-in ClusterRole edit in the namespace, with the aggregated rules
-// of deploy/.
+// edit grants the reader the built-in ClusterRole edit in the namespace. It includes the rules that
+// deploy/ aggregates to this role.
 func (s *stand) edit() {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(s), "deploy", "clusterroles-users.yaml"))
@@ -39,8 +39,9 @@ func (s *stand) edit() {
 	}, metav1.CreateOptions{}))
 }
 
-// TestWhyWithTheRightsOfANamespace checks that why prints conditions and events for a user with the
-// role edit in her namespace, and names the objects that she may not read.
+// TestWhyWithTheRightsOfANamespace tests the command why for a user with the role edit in a
+// namespace. It must print the conditions and events, and name the objects that the user may not
+// read.
 func TestWhyWithTheRightsOfANamespace(t *testing.T) {
 	s := newStand(t)
 	s.create(strings.ReplaceAll(train, "priorityClassName: high", "priorityClassName: low"))

@@ -29,7 +29,8 @@ import (
 
 var record = flag.Bool("kubectl.record", false, "write the snapshot and the record of decisions that docs/why.md goes by")
 
-// walkFiles returns the directory with the example of docs/why.md and its recorded files.
+// walkFiles returns the directory with the manifests for docs/why.md, and with the files that the
+// page's commands read.
 func (s *stand) walkFiles() string {
 	return filepath.Join(playgroundtest.ModuleRoot(s), "cmd", "kubectl-reprieve", "app", "testdata", "why")
 }
@@ -43,13 +44,13 @@ func (s *stand) read(path ...string) string {
 	return string(text)
 }
 
-// answered is a command of a page, with the answer that the page shows.
+// answered is a command in docs/why.md with the output that the page shows.
 type answered struct {
 	args []string
 	want string
 }
 
-// page returns the commands of docs/why.md.
+// page returns the commands in docs/why.md.
 func (s *stand) page() []answered {
 	s.Helper()
 	var out []answered
@@ -65,9 +66,9 @@ func (s *stand) page() []answered {
 	return out
 }
 
-// sameAside removes the parts of an answer that differ between clusters: times, ages, the name of
-// the Job's pod, and the names of equal nodes. It drops the line about lost work, which the command
-// prints only if the victims have run for a second or more.
+// sameAside replaces the parts of an output that differ between clusters, such as times, ages and
+// random names. It removes the line about lost work, which the plugin prints only if the victims
+// have run for at least a second.
 func sameAside(answer string) string {
 	for _, aside := range []struct{ pattern, by string }{
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"}, {`\((\d+h)?(\d+m)?\d+s\)`, "(AGE)"}, {`<?\d+\.\d`, "HOURS"}, {`\b0 (GPU|device)-hours`, "HOURS $1-hours"},
@@ -79,15 +80,15 @@ func sameAside(answer string) string {
 	return answer
 }
 
-// tellsAll reports whether an answer has the lines of the page. A line may be longer than on the
-// page, because a cluster has events and a snapshot has none.
+// tellsAll reports whether an output has the same lines as the page. The cluster has events and the
+// page's snapshot has none, so each line of the output may be longer.
 func tellsAll(got, want string) bool {
 	lines, wanted := strings.Split(got, "\n"), strings.Split(want, "\n")
 	return slices.EqualFunc(lines, wanted, strings.HasPrefix)
 }
 
-// live changes the arguments of a command. It then reads the cluster and the scheduler's own log
-// instead of the files of the page.
+// live replaces the files in the arguments of a command by options to read the cluster and the
+// running scheduler.
 func (s *stand) live(args []string) []string {
 	s.Helper()
 	var out []string
@@ -107,7 +108,7 @@ func (s *stand) live(args []string) []string {
 	return out
 }
 
-// play creates the situation of docs/why.md.
+// play creates the objects of docs/why.md, step by step.
 func (s *stand) play() {
 	s.Helper()
 	s.create(s.read(s.walkFiles(), "1-running.yaml"))
@@ -123,7 +124,7 @@ func (s *stand) play() {
 	})
 }
 
-// condition returns the message and reason of a PodGroup's condition PodGroupScheduled.
+// condition returns the message and the reason in the condition PodGroupScheduled of a PodGroup.
 func (s *stand) condition(name string) (message, reason string) {
 	s.Helper()
 	var pg v1alpha1.PodGroup
@@ -160,7 +161,7 @@ func (s *stand) into(resource, name string, value any) {
 	}
 }
 
-// waitsFor returns the message of a pod's condition PodScheduled.
+// waitsFor returns the message in the condition PodScheduled of a pod.
 func (s *stand) waitsFor(pod string) string {
 	s.Helper()
 	found, err := s.kube.CoreV1().Pods(namespace).Get(s.Context(), pod, metav1.GetOptions{})
@@ -175,8 +176,8 @@ func (s *stand) waitsFor(pod string) string {
 	return ""
 }
 
-// TestWalk checks that the commands of docs/why.md give the answers of the page on a real cluster,
-// for a user who may only read.
+// TestWalk runs the commands of docs/why.md on a cluster, as a user with read permissions. Their
+// output must be as on the page.
 func TestWalk(t *testing.T) {
 	s := emptyStand(t, 4, playground.SchedulerOptions{Args: []string{"--leader-elect=false"}})
 	s.play()
@@ -196,7 +197,7 @@ func TestWalk(t *testing.T) {
 	}
 	s.bind("reprieve-decisions-reader")
 	s.allow()
-	// The scheduler caches its denials for some seconds.
+	// Try again for some time: the scheduler caches a denial for several seconds.
 	s.eventually("the reader may read decisions", func() bool {
 		code, _, _ := s.ask("", "why", "podgroup/batch", "--scheduler", scheduler)
 		return code == 0
@@ -218,7 +219,8 @@ func TestWalk(t *testing.T) {
 	}
 	s.sameWords()
 	s.servesThePage(scheduler)
-	// A user with the role view in a namespace may watch the objects in it.
+	// The role view in a namespace includes the permission to watch, which the option --watch
+	// needs.
 	s.bind("reprieve-view")
 	s.bind("view")
 	s.follows()
@@ -232,10 +234,10 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// processes matches the description of the machine in a record.
+// processes matches the name of the scheduler's process in a record of the decision log.
 var processes = regexp.MustCompile(`"process":"[^"]*"`)
 
-// keep records the files that the page uses.
+// keep writes the files that the commands in docs/why.md read. It runs only on request.
 func (s *stand) keep(scheduler string) {
 	s.Helper()
 	code, snapshot, errOut := s.ask("", "snapshot", "--redact")
@@ -255,8 +257,8 @@ func (s *stand) keep(scheduler string) {
 	}
 }
 
-// sameWords checks that why names a shortage in the words of the conditions, and victims in the
-// words of their events.
+// sameWords checks that the command why uses the texts of the scheduler: the condition's message
+// for a shortage, and the event's message for a victim.
 func (s *stand) sameWords() {
 	s.Helper()
 	message, _ := s.condition("train")
@@ -286,7 +288,7 @@ func (s *stand) sameWords() {
 	}
 }
 
-// servesThePage checks that the page of ui shows the last preemption.
+// servesThePage checks that the web page of the command ui shows the last preemption.
 func (s *stand) servesThePage(scheduler string) {
 	s.Helper()
 	for _, c := range []struct {
@@ -333,7 +335,7 @@ func (s *stand) servesThePage(scheduler string) {
 	}
 }
 
-// following is a running why --watch.
+// following is a running command why --watch.
 type following struct {
 	lines <-chan string
 	code  <-chan int
@@ -359,7 +361,7 @@ func (s *stand) follow(args ...string) *following {
 	return &following{lines: lines, code: code, stop: stop}
 }
 
-// until reads output until a line contains the given words.
+// until reads the output until a line contains the words.
 func (f *following) until(s *stand, words string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -379,7 +381,7 @@ func (f *following) until(s *stand, words string) {
 	}
 }
 
-// ends waits for the exit code.
+// ends waits until the command exits, and checks the exit code.
 func (f *following) ends(s *stand, want int) {
 	s.Helper()
 	defer f.stop()
@@ -395,8 +397,8 @@ func (f *following) ends(s *stand, want int) {
 	}
 }
 
-// follows checks that why --watch reports changes until the pod runs, also after a restart of the
-// API server, and that it ends when it is interrupted.
+// follows tests the command why --watch. It must report changes until the pod runs, even after the
+// API server restarts. It must end when it is interrupted.
 func (s *stand) follows() {
 	s.Helper()
 	interrupted := s.follow("why", "podgroup/train", "--watch", "--remedies=false")
@@ -415,7 +417,8 @@ func (s *stand) follows() {
 	if err := api.Start(s.Context()); err != nil {
 		s.Fatal(err)
 	}
-	// The other command may have made no request while the API server was down.
+	// Only this command must report the restart. The other command may have made no request during
+	// it.
 	f.until(s, "answers again")
 	grace := int64(0)
 	for _, name := range []string{"probe", "notebook"} {
