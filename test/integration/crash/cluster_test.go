@@ -9,19 +9,21 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// priorityClasses has the classes from the victims' to the preemptor's. The two classes between
-// them could be preempted too, but need not be.
+// priorityClasses has the priority classes of victims ("low" and above) and of the preemptor
+// ("high"). The pods with the classes between may be preempted by priority, but the preemptor does
+// not need their room.
 var priorityClasses = map[string]int32{"low": 100, "lowish": 200, "mid": 500, "high": 1000}
 
-// cluster is a control plane without a scheduler, and a proxy for the schedulers that tests start.
+// cluster is a control plane without a scheduler. The tests start schedulers, whose API calls pass
+// through the proxy.
 type cluster struct {
 	*stage.Stage
 
 	proxy *slowapi.Proxy
-	// kubeconfig has the address of the proxy.
+	// kubeconfig is the path of a kubeconfig with the address of the proxy.
 	kubeconfig string
-	// queued is true if every world has queues. Room is then reclaimed for a queue rather than
-	// preempted by priority.
+	// queued is true if each world has queues. Then the preemptor reclaims for its queue, instead
+	// of preempting by priority.
 	queued bool
 }
 
@@ -35,11 +37,12 @@ func newCluster(t *testing.T) *cluster {
 
 const (
 	alone = "{leaderElect: false}"
-	// oneOfTwo is a leader election in which the lease changes hands within a few seconds.
+	// oneOfTwo is a leader election for two schedulers. The standby takes over within seconds after
+	// the leader is killed.
 	oneOfTwo = "{leaderElect: true, leaseDuration: 15s, renewDeadline: 12s, retryPeriod: 1s, resourceNamespace: kube-system, resourceName: reprieve-scheduler}"
 )
 
-// startScheduler runs a scheduler that talks through the proxy.
+// startScheduler starts a scheduler whose API calls pass through the proxy.
 func (c *cluster) startScheduler(t *testing.T, name, election string) *playground.Component {
 	t.Helper()
 	config, err := stage.Config{LeaderElection: election, More: "clientConnection: {qps: 1000, burst: 2000}\n"}.Write(t.TempDir())
@@ -51,8 +54,8 @@ func (c *cluster) startScheduler(t *testing.T, name, election string) *playgroun
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Stop it before the proxy ends. A leader that cannot renew its lease would exit by itself,
-	// which counts as a crash.
+	// Kill the scheduler before the proxy ends. Otherwise it cannot renew its Lease and exits,
+	// which the test would report as a crash.
 	t.Cleanup(func() {
 		if started.PID() != 0 {
 			if err := started.Kill(syscall.SIGKILL); err != nil {

@@ -14,10 +14,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// points is the number of points. Each is in another part of an eviction.
+// points is the number of tested points. They are spread over all writes of an eviction.
 const points = 20
 
-// TestCrash kills the scheduler during evictions, and another scheduler continues them.
+// TestCrash kills the scheduler at many points of an eviction, and starts it again. The eviction
+// must be completed correctly.
 //
 //nolint:tparallel // The points are one after the other: there is one scheduler to kill.
 func TestCrash(t *testing.T) {
@@ -33,19 +34,20 @@ func TestCrash(t *testing.T) {
 			cuts = append(cuts, at)
 		}
 		if t.Failed() {
-			// After a failure, there may be no scheduler for the other points.
+			// If the case has failed, no scheduler may be running, so the other cases would fail
+			// too.
 			return
 		}
 	}
 	verifyAll(t, worlds)
-	// Check the variety only if all points ran, not a selection.
+	// A run with a selection of the cases does not cover all parts of an eviction.
 	if len(cuts) == points {
 		verifyVariety(t, cuts)
 	}
 }
 
-// restartAt tests a point after which the scheduler is restarted. It returns the state at the
-// crash.
+// restartAt runs the case for a point: it kills the scheduler there and starts it again. It returns
+// the state in the API at the time of the kill.
 func (w *world) restartAt(t *testing.T, p point, scheduler *playground.Component) (at *scene) {
 	t.Helper()
 	t.Run(p.String(), func(t *testing.T) {
@@ -69,7 +71,7 @@ func (w *world) restartAt(t *testing.T, p point, scheduler *playground.Component
 	return at
 }
 
-// verifyVariety checks that the points were in every part of an eviction.
+// verifyVariety checks that the kills have covered every part of an eviction.
 func verifyVariety(t *testing.T, cuts []*scene) {
 	t.Helper()
 	parts := make(map[string]int)
@@ -90,7 +92,7 @@ const (
 	betweenUnits   = "between two units"
 )
 
-// partOf returns the part of an eviction that the API showed at the crash.
+// partOf names the part of the eviction that was in progress, judged by the state in the API.
 func partOf(at *scene) string {
 	switch {
 	case len(at.begun) == 0:
@@ -104,7 +106,7 @@ func partOf(at *scene) string {
 	}
 }
 
-// worlds makes a number of worlds whose names have a prefix, and waits until all of them are full.
+// worlds creates n worlds, and waits until each is full of pods.
 func (c *cluster) worlds(t *testing.T, prefix string, n int) []*world {
 	t.Helper()
 	worlds := make([]*world, n)
@@ -127,8 +129,8 @@ func (c *cluster) worlds(t *testing.T, prefix string, n int) []*world {
 	return worlds
 }
 
-// verify waits until the interrupted eviction is complete, and checks that no other pod was evicted
-// for it.
+// verify waits until the interrupted eviction is complete. It checks that exactly the expected pods
+// have been evicted.
 func (w *world) verify(t *testing.T, p point, at *scene) {
 	t.Helper()
 	for _, half := range at.half {
@@ -136,8 +138,8 @@ func (w *world) verify(t *testing.T, p point, at *scene) {
 			t.Errorf("%s is half gone, and nobody could know", half)
 		}
 	}
-	// A group whose eviction had begun is evicted as a whole. If the preemptor still exists, all
-	// needed pods are evicted.
+	// All needed pods are evicted if the preemptor still exists. If the preemptor has been deleted,
+	// only the groups whose eviction had begun are evicted, and these as a whole.
 	want := w.needed()
 	if p.preemptorGone {
 		want = slices.Clone(at.going)
@@ -165,7 +167,7 @@ func (w *world) verify(t *testing.T, p point, at *scene) {
 	w.gone, w.over = want, true
 }
 
-// verifyAll checks that no more pods are evicted in any of the worlds.
+// verifyAll checks that no more pods are evicted in any world.
 func verifyAll(t *testing.T, worlds []*world) {
 	t.Helper()
 	worlds[0].For(t).Never("nobody else goes", func(ctx context.Context) string {
@@ -185,8 +187,8 @@ func verifyAll(t *testing.T, worlds []*world) {
 	})
 }
 
-// recreate creates a member of a group in preemption again, under its old name, once the member is
-// gone. It returns no name if no group is in preemption.
+// recreate waits until a member of an evicted group is gone. Then it creates a pod with the same
+// name, and returns it. If no group is being evicted, it returns an empty name.
 func (w *world) recreate(t *testing.T, at *scene) (string, corev1.Pod) {
 	t.Helper()
 	i := slices.IndexFunc(at.going, func(name string) bool { return strings.HasPrefix(name, "low-") })
@@ -197,7 +199,7 @@ func (w *world) recreate(t *testing.T, at *scene) (string, corev1.Pod) {
 	group := name[:strings.LastIndex(name, "-")]
 	var again *corev1.Pod
 	w.at(t).Eventually(name+" comes back", func(ctx context.Context) string {
-		// While the old pod exists, the API server rejects the new one.
+		// The API server rejects the new pod until the old pod with the same name is gone.
 		if err := w.createPod(ctx, name, group, "low", 2, ""); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err.Error()
 		}
@@ -213,7 +215,7 @@ func (w *world) recreate(t *testing.T, at *scene) (string, corev1.Pod) {
 	return name, *again
 }
 
-// verifyUntouched checks that the scheduler has changed nothing about a pod.
+// verifyUntouched checks that the scheduler has not changed a pod.
 func (w *world) verifyUntouched(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	pods, err := w.pods(t.Context())
@@ -232,7 +234,7 @@ func (w *world) verifyUntouched(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// TestTakeover kills the leader during evictions, and the other replica takes over.
+// TestTakeover kills the leader at points of an eviction. The standby must complete the eviction.
 //
 //nolint:tparallel // The points are one after the other: there is one pair of schedulers.
 func TestTakeover(t *testing.T) {
@@ -254,8 +256,8 @@ func TestTakeover(t *testing.T) {
 	verifyAll(t, worlds)
 }
 
-// takeoverAt tests a point after which the standby continues. The old leader is started again as
-// the new standby.
+// takeoverAt runs the case for a point: it kills the leader there, and the standby takes over. Then
+// it starts the killed scheduler as the next standby.
 func (w *world) takeoverAt(t *testing.T, p point, leader, standby *playground.Component) {
 	t.Helper()
 	t.Run(p.String(), func(t *testing.T) {

@@ -18,22 +18,23 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// point is the place where an eviction is interrupted, and the events before another scheduler
-// continues it.
+// point describes one interruption of an eviction: where the scheduler is killed, and which events
+// follow before a scheduler continues.
 type point struct {
 	seed uint64
-	// write is the number of a write of the eviction, from 1. The API server gets only the writes
-	// before it.
+	// write is the number of the eviction's first write that does not reach the API server. The
+	// first write has the number 1.
 	write int
-	// apiServer is true if the API server is killed too, before the scheduler, and restarted.
+	// apiServer is true if the API server is killed before the scheduler, and started again.
 	apiServer bool
-	// etcd is true if etcd is killed too, after the API server, and restarted.
+	// etcd is true if etcd is killed after the API server and before the scheduler, and started
+	// again.
 	etcd bool
-	// preemptorGone is true if the preemptor is deleted before the next scheduler starts. Then only
+	// preemptorGone is true if the preemptor is deleted before a scheduler continues. Then only the
 	// groups whose eviction has begun may still be evicted.
 	preemptorGone bool
-	// recreated is true if a victim that is gone is created again under its name, as a controller
-	// does.
+	// recreated is true if a pod with the name of an evicted victim is created, as a controller
+	// would do.
 	recreated bool
 }
 
@@ -50,8 +51,8 @@ func (p point) String() string {
 	return strings.ReplaceAll(name, " ", "_")
 }
 
-// killed returns the other components that are killed, in their order. They are started in the
-// reverse order.
+// killed returns the names of the control plane's components that are killed, in the order of the
+// kills. They are started in the reverse order.
 func (p point) killed() (names []string) {
 	if p.apiServer {
 		names = append(names, playground.APIServer)
@@ -62,26 +63,30 @@ func (p point) killed() (names []string) {
 	return names
 }
 
-// slowest is the longest time of a write, to the API server and back.
+// slowest is the upper bound of the proxy's delay for one write, including the delay of the
+// response.
 const slowest = 160 * time.Millisecond
 
-// writes returns the least number of writes of an eviction. It nominates every member of the
-// preemptor except the one in the cycle, which the framework nominates. It writes the list of
-// victims to every group. It marks every victim and deletes it.
+// writes returns the least number of writes of an eviction:
+//
+//   - a nomination for each member of the preemptor except one, which the framework nominates
+//   - the list of victims, for each group
+//   - a condition and a delete, for each victim
 func (w *world) writes() int { return nodeCount - 1 + len(neededGroups) + 2*len(w.needed()) }
 
-// spread returns the i-th of n points of an eviction. Its write is at a random place in the i-th of
-// n equal parts.
+// spread divides the writes of an eviction into n equal parts, and returns a random point in part
+// i.
 func (w *world) spread(seed uint64, i, n int) point {
 	first, next := i*w.writes()/n, (i+1)*w.writes()/n
 	return point{seed: seed, write: 1 + first + rand.New(rand.NewPCG(seed, 4832)).IntN(next-first)}
 }
 
-// isWrite reports whether a call is a write of an eviction.
+// isWrite reports whether an API call is one of the eviction's writes.
 func (w *world) isWrite(call slowapi.Call) bool {
 	path, ok := strings.CutPrefix(call.Path, "/api/v1/namespaces/"+w.ns+"/pods/")
 	if ok && call.Method == http.MethodPatch && strings.HasPrefix(path, "urgent-") {
-		// The status that the framework writes for a waiting pod does not count.
+		// The framework also writes the status of waiting pods. Such a write does not contain a
+		// nomination.
 		return bytes.Contains(call.Body, []byte(`"nominatedNodeName":"`))
 	}
 	if ok {
@@ -90,8 +95,8 @@ func (w *world) isWrite(call slowapi.Call) bool {
 	return call.Method == http.MethodPut && strings.Contains(call.Path, "/namespaces/"+w.ns+"/podgroups/")
 }
 
-// hold delays every write of an eviction by a random time from the seed. It blocks the writes from
-// the point on, and closes the channel when the point is reached.
+// hold delays each write of an eviction by a random time. From the write p.write on, it blocks the
+// writes, and closes the returned channel at the first of them.
 func (w *world) hold(p point) <-chan struct{} {
 	reached := make(chan struct{})
 	var mu sync.Mutex
@@ -118,7 +123,7 @@ func (w *world) hold(p point) <-chan struct{} {
 	return reached
 }
 
-// keepLease refuses the calls by which another scheduler could take the lease. A standby could
+// keepLease rejects all writes to Leases, so that no standby becomes the leader. A new leader could
 // complete the eviction before the test has read the state.
 func keepLease(call slowapi.Call) slowapi.Answer {
 	if call.Method != http.MethodGet && strings.Contains(call.Path, "/leases/") {
@@ -127,8 +132,8 @@ func keepLease(call slowapi.Call) slowapi.Answer {
 	return slowapi.Answer{}
 }
 
-// keepsRunning watches the scheduler until the test kills it. A scheduler that ends by itself
-// before is another failure.
+// keepsRunning checks for some time that the scheduler runs. If it exits before the test kills it,
+// the test fails.
 func keepsRunning(s *stage.Stage, scheduler *playground.Component, until time.Duration) {
 	s.Helper()
 	s.NeverFor(until, 5*time.Millisecond, "the scheduler runs until it is killed", func(context.Context) string {
@@ -139,7 +144,8 @@ func keepsRunning(s *stage.Stage, scheduler *playground.Component, until time.Du
 	})
 }
 
-// cut starts a preemption, kills the scheduler during it, and returns the state at that moment.
+// cut starts a preemption and kills the scheduler at the point. It returns the state in the API at
+// that time.
 func (w *world) cut(t *testing.T, p point, scheduler *playground.Component) *scene {
 	t.Helper()
 	random := rand.New(rand.NewPCG(p.seed, 9598))
@@ -150,8 +156,8 @@ func (w *world) cut(t *testing.T, p point, scheduler *playground.Component) *sce
 	case <-time.After(stage.Patience):
 		t.Fatal("The eviction does not come that far")
 	}
-	// The writes before the point may now be on their way to the API server, on their way back, or
-	// answered.
+	// Wait for a random time. The last writes before the point may then be on their way to the API
+	// server, or answered, or the response is on its way.
 	after := time.Duration(random.Int64N(int64(slowest)))
 	keepsRunning(w.at(t), scheduler, after)
 	var killed []*playground.Component
@@ -161,7 +167,8 @@ func (w *world) cut(t *testing.T, p point, scheduler *playground.Component) *sce
 			t.Fatal(err)
 		}
 		killed = append(killed, component)
-		// The scheduler may or may not notice.
+		// Wait for a random time, so that the scheduler may notice the failure of the other
+		// components before it is killed.
 		keepsRunning(w.at(t), scheduler, time.Duration(random.Int64N(int64(slowest))))
 	}
 	if err := scheduler.Kill(syscall.SIGKILL); err != nil {

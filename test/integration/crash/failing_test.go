@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// slowDelete is the duration of every delete.
+	// slowDelete is the proxy's delay for each delete.
 	slowDelete = 300 * time.Millisecond
-	// failures is the least number of failures of the preemption. From the second failure on, the
-	// scheduler waits before the next attempt, longer each time.
+	// failures is the least number of failed attempts in the test. After the second failed attempt,
+	// the scheduler waits before each further attempt, and the wait grows.
 	failures = 3
 
 	executions = "reprieve_goroutines_execution_total"
@@ -27,9 +27,9 @@ const (
 	succeeded  = `result="success"`
 )
 
-// TestFailingCalls rejects the deletes of a preemption for a while, and delays them. Meanwhile no
-// pod is evicted, and the scheduler's metrics and events report the failures. In the end, only
-// needed pods are evicted.
+// TestFailingCalls rejects and delays the deletes of a preemption for some time. During this time,
+// no pod is evicted, and the scheduler's metrics and events report the failures. After that,
+// exactly the needed pods are evicted.
 func TestFailingCalls(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -62,8 +62,8 @@ func TestFailingCalls(t *testing.T) {
 		t.Fatalf("%v go although every delete is refused (%v)", now.going, err)
 	}
 	resumed := time.Now()
-	// Allow the deletes now, in the pause before the next attempt, so that this attempt succeeds as
-	// a whole.
+	// Allow the deletes while the scheduler waits between two attempts, so that the next attempt
+	// succeeds completely.
 	c.For(t).Eventually("everything is taken back", func(ctx context.Context) string {
 		left := w.leftover(ctx)
 		allowed.Store(left == "")
@@ -84,15 +84,15 @@ func TestFailingCalls(t *testing.T) {
 	verifyAll(t, []*world{w})
 }
 
-// hearOfFailure waits until an event on the preemptor names the failed call and the answer of the
-// API server.
+// hearOfFailure waits for an event about the preemptor that names the failed API call and the
+// error.
 func (w *world) hearOfFailure(t *testing.T) {
 	t.Helper()
 	w.at(t).WaitEvent("urgent", "PreemptionFailed", "evict pod "+w.ns+"/", "delete: refused by the test (403)")
 }
 
-// leftover describes the traces of an attempt that has failed or is in progress; "" if there are
-// none.
+// leftover describes what a failed attempt has left in the API, such as conditions of victims. It
+// returns "" if nothing is left and no attempt is in progress.
 func (w *world) leftover(ctx context.Context) string {
 	pods, err := w.pods(ctx)
 	if err != nil {
@@ -113,15 +113,18 @@ func (w *world) leftover(ctx context.Context) string {
 	return ""
 }
 
-// ofProfile returns the sum of a metric's samples with these labels, for the tests' profile.
+// ofProfile returns the sum of a metric's samples that have the labels and belong to the tests'
+// profile.
 func ofProfile(s stage.Metrics, name string, labels ...string) float64 {
 	return s.Sum(name, append(labels, `profile="`+stage.Profile+`"`)...)
 }
 
-// checkFailures checks the metrics of the failed attempts, all of them within the given time.
+// checkFailures checks the metrics about failed attempts. within is the time since the start of the
+// first attempt.
 func (w *world) checkFailures(t *testing.T, s stage.Metrics, within time.Duration) {
 	t.Helper()
-	// Each attempt waited for the rejection of a delete, and the attempts did not overlap.
+	// Attempts do not overlap, and each attempt waits until a delete is rejected. So the sum of
+	// their durations has these bounds.
 	n, sum := ofProfile(s, durations+"_count", operation, failed), ofProfile(s, durations+"_sum", operation, failed)
 	if least := n * slowDelete.Seconds(); n < failures || sum < least || sum > within.Seconds() {
 		t.Errorf("%v failures took %v s, want at least %d, and between %v s and %v", n, sum, failures, least, within)
@@ -134,8 +137,8 @@ func (w *world) checkFailures(t *testing.T, s stage.Metrics, within time.Duratio
 	}
 }
 
-// checkSuccess checks the metrics after one attempt has succeeded within the given time, following
-// failed ones.
+// checkSuccess checks the metrics after failed attempts and one successful attempt. within is the
+// time since the start of the first attempt.
 func (w *world) checkSuccess(t *testing.T, s stage.Metrics, within time.Duration) {
 	t.Helper()
 	if n := ofProfile(s, executions, operation, succeeded); n != 1 {
@@ -144,13 +147,13 @@ func (w *world) checkSuccess(t *testing.T, s stage.Metrics, within time.Duration
 	if sum := ofProfile(s, durations+"_sum", operation, succeeded); sum < slowDelete.Seconds() || sum > within.Seconds() {
 		t.Errorf("The success took %v s, want between %v and %v", sum, slowDelete, within)
 	}
-	// Each attempt makes one search, and a gang of any size counts as one.
+	// Each attempt counts as one search, because a gang counts once regardless of its size.
 	attempts := ofProfile(s, executions, operation)
 	if n := ofProfile(s, "reprieve_preemption_attempts_total", `preemptor="gang"`, `result="preempts"`); n != attempts {
 		t.Errorf("%v searches found whom to take, want %v as of the preemptions", n, attempts)
 	}
-	// The failed attempts have released their victims, so these are victims again, and no other
-	// pods.
+	// Only the victims of the successful attempt are counted. The failed attempts have evicted no
+	// pod.
 	if taken := ofProfile(s, "reprieve_preemption_victims_sum"); taken != float64(len(w.needed())) {
 		t.Errorf("%v pods were taken, want %d", taken, len(w.needed()))
 	}

@@ -20,12 +20,12 @@ var (
 	killSeed   = flag.Uint64("kill-seed", 1, "what the points of TestKillPoints are picked by")
 )
 
-// atOnce is the number of worlds that exist at a time.
+// atOnce is the number of worlds that exist at the same time.
 const atOnce = 20
 
-// TestKillPoints kills the scheduler at points that a seed selects, over all writes of preemptions
-// and reclaims. With it, the API server, etcd, both or neither are killed. make kill-points tries
-// hundreds of points.
+// TestKillPoints kills the scheduler at random points of preemptions and reclaims. In some cases it
+// also kills the API server, etcd or both. The flag for the number of points is set by make
+// kill-points, which tests hundreds.
 //
 //nolint:tparallel // The points are one after the other: there is one scheduler to kill.
 func TestKillPoints(t *testing.T) {
@@ -47,8 +47,8 @@ func TestKillPoints(t *testing.T) {
 	}
 }
 
-// killRound kills once in each of some worlds, and counts the parts of an eviction that were
-// interrupted.
+// killRound runs one case in each of count worlds. It counts the interrupted parts of an eviction
+// in parts.
 func (c *cluster) killRound(t *testing.T, scheduler *playground.Component, begun, count int, parts map[string]int) {
 	t.Helper()
 	worlds := c.worlds(t, fmt.Sprintf("k%d-", begun), count)
@@ -74,7 +74,7 @@ func (c *cluster) killRound(t *testing.T, scheduler *playground.Component, begun
 	}
 }
 
-// clear removes a world.
+// clear deletes the objects of a world.
 func (w *world) clear(ctx context.Context) error {
 	for i := range nodeCount {
 		if err := w.Objects.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.node(i)}}); err != nil {

@@ -21,17 +21,18 @@ import (
 )
 
 const (
-	// overtaken is the number of worlds with evictions in progress when another scheduler takes
-	// over.
+	// overtaken is the number of worlds with an eviction in progress when the other scheduler
+	// becomes the leader.
 	overtaken = 6
-	// leaseTime is the lease duration of oneOfTwo. For this time, an old leader may still assume
-	// that it leads.
+	// leaseTime is the lease duration in oneOfTwo. An old leader may believe for this time that it
+	// is still the leader.
 	leaseTime = 15 * time.Second
 )
 
-// TestOldLeader keeps an old leader at work for the duration of a lease after another one has taken
-// over. The old leader does not notice, because its renewals seem to succeed. The writes that it
-// was about to make are held until the other one leads.
+// TestOldLeader tests two leaders at the same time: the old leader does not notice that another
+// scheduler has taken over. The proxy answers its Lease renewals with success, but does not forward
+// them. The proxy also holds the writes of the old leader's evictions until the other scheduler is
+// the leader.
 //
 //nolint:tparallel // The rounds are one after the other: there is one pair of schedulers.
 func TestOldLeader(t *testing.T) {
@@ -54,14 +55,14 @@ func TestOldLeader(t *testing.T) {
 	}
 }
 
-// replica is one of two schedulers, with a proxy of its own.
+// replica is one of two schedulers. Each has its own proxy.
 type replica struct {
 	component *playground.Component
 	proxy     *slowapi.Proxy
 }
 
-// overtake starts evictions in all worlds and holds each at a point. They continue once there is
-// another leader.
+// overtake starts an eviction in each world, and holds it at a point. It releases the held writes
+// after the standby has become the leader.
 func overtake(t *testing.T, worlds []*world, seed uint64, leader, standby *replica) {
 	t.Helper()
 	holds := make([]*hold, len(worlds))
@@ -122,7 +123,7 @@ func overtake(t *testing.T, worlds []*world, seed uint64, leader, standby *repli
 	}
 }
 
-// holderOf returns the holder of the lease.
+// holderOf returns the identity of the scheduler that holds the Lease.
 func holderOf(s *stage.Stage) string {
 	var lease coordinationv1.Lease
 	if err := s.Objects.Get(s.Context(), client.ObjectKey{Namespace: "kube-system", Name: "reprieve-scheduler"}, &lease); err != nil {
@@ -131,7 +132,7 @@ func holderOf(s *stage.Stage) string {
 	return ptr.Deref(lease.Spec.HolderIdentity, "")
 }
 
-// hold is an eviction that is held at a point.
+// hold is an eviction whose writes the proxy holds from a point on.
 type hold struct {
 	world *world
 	point point
@@ -142,7 +143,7 @@ type hold struct {
 	reached chan struct{}
 }
 
-// next decides the answer to the next write of the eviction.
+// next returns the proxy's answer to the next write of the eviction.
 func (h *hold) next(release <-chan struct{}) slowapi.Answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -154,15 +155,15 @@ func (h *hold) next(release <-chan struct{}) slowapi.Answer {
 		close(h.reached)
 	}
 	if h.count >= h.point.write {
-		// The held writes arrive one after the other, over some seconds.
+		// The released writes reach the API server at random times, over some seconds.
 		answer.Until, answer.Before = release, time.Duration(h.random.Int64N(int64(leaseTime/5)))
 	}
 	return answer
 }
 
-// verify waits until the eviction is complete. If its preemptor is gone, either leader may have
-// begun a group that the other one does not know. Then each group must be evicted as a whole or not
-// at all, and no pod that was not needed.
+// verify waits until the eviction is complete, and checks that each evicted pod was needed. If the
+// preemptor has been deleted, the two leaders may have begun different groups. Then each group must
+// be either evicted as a whole or not at all.
 func (h *hold) verify(t *testing.T) {
 	t.Helper()
 	w, needed := h.world, h.world.needed()

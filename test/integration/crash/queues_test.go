@@ -14,9 +14,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// A world with queues has two of them. All initial work is in one queue, which borrows the room of
-// the other one until that queue's gang arrives. The victims are exactly the work of the borrower
-// above its quota.
+// These constants describe the two queues of a world with queues. All initial work is in the queue
+// borrower. It uses the quota of the queue lender until the gang of lender arrives. The victims are
+// exactly the work of borrower above its quota.
 const (
 	lender, borrower = "lender", "borrower"
 
@@ -24,7 +24,7 @@ const (
 	borrowerQuota = nodeCount * (nodeCPUs - neededCPUs)
 )
 
-// TestCrashOfReclaim kills the scheduler during evictions by which a queue reclaims its share.
+// TestCrashOfReclaim kills the scheduler during evictions that reclaim room for a queue.
 //
 //nolint:tparallel // The points are one after the other: there is one scheduler to kill.
 func TestCrashOfReclaim(t *testing.T) {
@@ -52,20 +52,21 @@ func TestCrashOfReclaim(t *testing.T) {
 	verifyAll(t, worlds)
 }
 
-// shared returns the resource that pods request and nodes have in a world with queues. Queues are
-// cluster-scoped, so each world has a resource of its own.
+// shared returns the name of the resource that nodes have and pods request in a world with queues.
+// Each world has its own resource, because queues are cluster-scoped and each world needs separate
+// quotas.
 func (w *world) shared() corev1.ResourceName {
 	return corev1.ResourceName("test.reprieve.dev/shared-" + w.ns)
 }
 
-// addShared adds to a node an amount of the resource that is equal to its CPUs.
+// addShared adds the resource to a node. Its amount equals the number of CPUs.
 func addShared(node *corev1.Node, name corev1.ResourceName) {
 	for _, list := range []corev1.ResourceList{node.Status.Capacity, node.Status.Allocatable} {
 		list[name] = list[corev1.ResourceCPU]
 	}
 }
 
-// askShared makes a pod request an amount of the resource, and nothing else.
+// askShared makes a pod request an amount of the resource, and no other resource.
 func askShared(pod *corev1.Pod, name corev1.ResourceName, amount int64) {
 	list := corev1.ResourceList{name: *resource.NewQuantity(amount, resource.DecimalSI)}
 	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: list, Limits: list}
@@ -84,7 +85,7 @@ func (w *world) createQueues(ctx context.Context) error {
 	return nil
 }
 
-// enqueue puts a PodGroup, or a pod without a PodGroup, into its queue.
+// enqueue sets the queue of a PodGroup, or of a pod without a PodGroup.
 func (w *world) enqueue(o client.Object, name string) {
 	queue := w.queueName(borrower)
 	if strings.HasPrefix(name, "urgent") {
@@ -98,7 +99,7 @@ func (w *world) enqueue(o client.Object, name string) {
 	}
 }
 
-// sizeOf returns the total request of initial pods.
+// sizeOf returns the sum of the requests of initial pods, given their names.
 func sizeOf(names []string) int64 {
 	sum := int64(0)
 	for _, name := range names {
@@ -110,8 +111,8 @@ func sizeOf(names []string) int64 {
 	return sum
 }
 
-// verifyShare waits until a queue uses the given amount. The amount must be at least the borrower's
-// quota, so that reclaim never takes room within the quota.
+// verifyShare waits until a queue uses the amount want. For the borrower, want must be at least its
+// quota, because reclaim must leave each queue its quota.
 func (w *world) verifyShare(t *testing.T, short string, want int64) {
 	t.Helper()
 	if quota := int64(borrowerQuota); short == borrower && want < quota {

@@ -27,26 +27,27 @@ import (
 const (
 	nodeCount = 4
 	nodeCPUs  = 12
-	// neededCPUs is the number of CPUs on each node that the needed victims use.
+	// neededCPUs is the number of CPUs that needed victims use on each node.
 	neededCPUs = 9
 )
 
-// These are the groups that a preemption must evict, all of them, and the groups that it does not
-// need to evict. Each has a member on every node.
+// neededGroups are the groups that a preemption must evict. sparedGroups are groups of low priority
+// that it must not evict. Each group has a member on every node.
 var (
 	neededGroups = []string{"low-a", "low-b", "low-c", "low-d"}
 	sparedGroups = []string{"spared"}
 )
 
-// world is a namespace with nodes of its own, which are full. Each node runs a member of 2 CPUs of
-// every group, and single pods of 1 CPU with low and middle priority. A gang of high priority fits
-// exactly when all pods of low priority are evicted.
+// world is a namespace with its own nodes, which are full. Each node runs one member of every
+// group, with 2 CPUs, and single pods with 1 CPU and low or middle priority. A gang of high
+// priority fits only if all needed pods are evicted.
 type world struct {
 	*cluster
 	ns string
-	// born has the UIDs of the initial pods, by name.
+	// born maps the name of an initial pod to its UID.
 	born map[string]types.UID
-	// gone has the initial pods that are evicted in the end. No others may be.
+	// gone has the names of the initial pods that are evicted at the end of the case. over is true
+	// once gone is known.
 	gone []string
 	over bool
 }
@@ -57,7 +58,7 @@ func (c *cluster) newWorld(ctx context.Context, ns string) (*world, error) {
 	if _, err := c.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
-	// The API server admits pods only once the default service account exists.
+	// The API server rejects pods in a new namespace until its default service account exists.
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, stage.Patience, true, func(ctx context.Context) (bool, error) {
 		_, err := c.Kube.CoreV1().ServiceAccounts(ns).Get(ctx, "default", metav1.GetOptions{})
 		return err == nil, nil
@@ -82,7 +83,7 @@ func (c *cluster) newWorld(ctx context.Context, ns string) (*world, error) {
 	return w, nil
 }
 
-// populate fills the nodes.
+// populate creates the initial groups and pods, which fill the nodes.
 func (w *world) populate(ctx context.Context) error {
 	for _, name := range slices.Concat(neededGroups, sparedGroups) {
 		priority := "low"
@@ -113,12 +114,12 @@ func isNeeded(name string) bool {
 	return strings.HasPrefix(name, "low-") || strings.HasPrefix(name, "single-")
 }
 
-// preempt creates the gang that needs the room.
+// preempt creates the preemptor, a gang.
 func (w *world) preempt(t *testing.T) {
 	t.Helper()
 	priority := "high"
 	if w.queued {
-		// The priority of the other members has no effect on it.
+		// The priority does not matter for work of other queues.
 		priority = "low"
 	}
 	if err := w.createGroup(t.Context(), "urgent", priority, false); err != nil {
@@ -131,7 +132,7 @@ func (w *world) preempt(t *testing.T) {
 	}
 }
 
-// giveUp deletes the gang that needs the room.
+// giveUp deletes the preemptor.
 func (w *world) giveUp(t *testing.T) {
 	t.Helper()
 	w.at(t).RemoveGroup("urgent")
@@ -142,7 +143,7 @@ func (w *world) giveUp(t *testing.T) {
 	}
 }
 
-// at returns the stage of a world for a test.
+// at returns a stage for the world's namespace. Failures are reported to t.
 func (w *world) at(t *testing.T) *stage.Stage {
 	t.Helper()
 	s := w.For(t)
@@ -162,8 +163,8 @@ func (w *world) createGroup(ctx context.Context, name, priority string, whole bo
 
 func (w *world) createPod(ctx context.Context, name, group, priority string, cpus int64, node string) error {
 	pod := stage.NewPod(w.ns, name, priority, cpus)
-	// The period is not 0: if the caller ends between the two steps of such a deletion, the API
-	// server leaves the pod for ever.
+	// The grace period must not be 0. A deletion without a grace period has two steps. If the
+	// caller crashes between them, the pod stays forever.
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
 	if group != "" {
 		w.Groups.Join(pod, group)
@@ -178,7 +179,7 @@ func (w *world) createPod(ctx context.Context, name, group, priority string, cpu
 	return w.Objects.Create(ctx, pod)
 }
 
-// waitReady waits until the world is ready for a preemptor.
+// waitReady waits until all initial pods run, and records their UIDs.
 func (w *world) waitReady(t *testing.T) {
 	t.Helper()
 	w.at(t).Eventually("everything runs", func(ctx context.Context) string {
@@ -214,17 +215,17 @@ func (w *world) pods(ctx context.Context) (map[string]*corev1.Pod, error) {
 	return out, nil
 }
 
-// scene is the state in the API at some moment.
+// scene is the state of a world in the API at one time.
 type scene struct {
-	// staying are the initial pods that do not terminate. going are the ones that terminate or are
-	// gone.
+	// staying has the initial pods that are not terminating. going has the initial pods that are
+	// terminating or gone.
 	staying, going []string
-	// begun are the groups that list disrupted pods. half are the groups with terminating or gone
-	// pods that also have other pods.
+	// begun has the groups whose status.disruption lists the pods to evict. half has the groups
+	// that have lost only some of their pods.
 	begun, half []string
-	// placed counts the members of the preemptor that have a node.
+	// placed is the number of the preemptor's members with a node.
 	placed int
-	// targets are the groups whose status records a preemption.
+	// targets has the groups whose condition DisruptionTarget is true.
 	targets []string
 }
 
@@ -292,7 +293,7 @@ func (w *world) needed() []string {
 	})
 }
 
-// explain prints the state in the API and the log of a scheduler if the test has failed.
+// explain prints the state in the API and the scheduler's log at the end of a failed test.
 func (w *world) explain(t *testing.T, scheduler *playground.Component) {
 	t.Helper()
 	t.Cleanup(func() {

@@ -16,12 +16,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// guarded gives a pod the label that a budget selects.
+// guarded adds the label that the PodDisruptionBudget selects to a pod.
 func guarded(pod *corev1.Pod) { pod.Labels["guarded"] = "yes" }
 
-// TestBudgetThatLags checks two preemptions in a row while the disruption controller does not run.
-// A budget allows one disruption, and the two preemptions together do not exceed it. Once the
-// controller runs again, the budget's status counts.
+// TestBudgetThatLags checks two preemptions while the disruption controller does not run, so the
+// status of a PodDisruptionBudget is outdated. The budget allows one disruption. The two
+// preemptions together must not cause more. When the controller runs again, it updates the status.
 func TestBudgetThatLags(t *testing.T) {
 	t.Parallel()
 	e := alone(t)

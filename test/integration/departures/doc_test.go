@@ -1,3 +1,4 @@
-// Package departures tests preemptions in which something goes wrong while victims terminate, on a
-// real API server: lost nodes, pods that do not terminate, and budgets with an outdated status.
+// Package departures tests preemptions with problems during the termination of victims, on a real
+// API server. A node is lost, a pod does not terminate, or the status of a PodDisruptionBudget is
+// outdated.
 package departures

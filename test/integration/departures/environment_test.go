@@ -16,18 +16,19 @@ import (
 )
 
 const (
-	// terminationTimeout is the time that pods may still exist after their grace period.
+	// terminationTimeout is the scheduler's setting for overdue pods: a pod may exist for this time
+	// after its grace period.
 	terminationTimeout = 30 * time.Second
-	// promptly bounds the time until reservations on a lost node are planned again. This takes a
-	// second or two, or longer on a busy machine. It is much shorter than the time after which the
-	// scheduler would retry anyway.
+	// promptly is the longest time until the scheduler replaces a reservation on a lost node. It
+	// usually takes a second or two. The scheduler's periodic retry would come much later, so it
+	// cannot be the cause.
 	promptly = 20 * time.Second
 )
 
-// priorityClasses are the classes that all tests use.
+// priorityClasses has the priority classes of all tests.
 var priorityClasses = map[string]int32{"low": 100, "mid": 500, "high": 1000}
 
-// shared is the playground of the tests that need no playground of their own.
+// shared is the playground that most tests share.
 var shared = stage.Shared{Parallel: 6, Begin: begin}
 
 func TestMain(m *testing.M) { os.Exit(shared.RunTests(m)) }
@@ -50,7 +51,7 @@ func schedulerConfig() stage.Config {
 	}}
 }
 
-// env has the namespace and the nodes of one test.
+// env is the environment of one test: its namespace and its nodes.
 type env struct {
 	*stage.Stage
 }
@@ -62,7 +63,7 @@ func newEnv(t *testing.T) *env {
 	return &env{s}
 }
 
-// alone starts a playground for one test, without nodes.
+// alone starts a playground without nodes for one test.
 func alone(t *testing.T) *env {
 	t.Helper()
 	config, err := schedulerConfig().Write(t.TempDir())
@@ -75,7 +76,7 @@ func alone(t *testing.T) *env {
 	return &env{s}
 }
 
-// running creates a pod of four CPUs on a node, and waits until it runs.
+// running creates a pod with 4 CPUs on a node, and waits until it runs.
 func (e *env) running(name, priority, node string, change ...func(*corev1.Pod)) {
 	e.Helper()
 	pod := stage.NewPod(e.Namespace, name, priority, 4)
@@ -87,7 +88,7 @@ func (e *env) running(name, priority, node string, change ...func(*corev1.Pod)) 
 	e.Runs(name, 1)
 }
 
-// urgent creates a preemptor of that many pods of four CPUs, as a gang or one by one.
+// urgent creates preemptors: count pods with 4 CPUs, either as a gang or as single pods.
 func (e *env) urgent(count int, isGang bool) {
 	e.Helper()
 	if isGang {
@@ -102,7 +103,7 @@ func (e *env) urgent(count int, isGang bool) {
 	}
 }
 
-// nominated returns the short names of the nodes that the preemptor's pods are nominated to.
+// nominated returns the short names of the nodes that the preemptors are nominated to.
 func (e *env) nominated(ctx context.Context) []string {
 	e.Helper()
 	var out []string
@@ -115,17 +116,17 @@ func (e *env) nominated(ctx context.Context) []string {
 	return out
 }
 
-// short returns the short name of a node.
+// short returns the name of a node without the prefix of the test.
 func (e *env) short(node string) string { return strings.TrimPrefix(node, e.NodeName("")) }
 
-// letGo removes the finalizers of all terminating pods, so that they end.
+// letGo removes the finalizers of all terminating pods, so that they are removed.
 func (e *env) letGo() {
 	e.Helper()
 	ctx := context.WithoutCancel(e.Context())
 	e.LetGo(e.Terminating(ctx)...)
 }
 
-// soon waits for a condition, and fails if that takes longer than promptly.
+// soon waits until condition returns "". It fails if this takes longer than promptly.
 func (e *env) soon(what string, condition func(ctx context.Context) string) {
 	e.Helper()
 	began := time.Now()

@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// heals is a profile whose gangs are stale after staleTimeout. It keeps room for lost members
-	// for a minute. healsBriefly keeps it for healTimeout.
+	// heals and healsBriefly are the names of two profiles. A gang with fewer than minCount members
+	// becomes stale after staleTimeout. The scheduler reserves room for a lost member: for a minute
+	// in heals, and for healTimeout in healsBriefly.
 	heals, healsBriefly       = "heals", "heals-briefly"
 	staleTimeout, healTimeout = 8 * time.Second, 8 * time.Second
 )
 
-// member creates a member of a gang that takes a whole node.
+// member creates a member of a gang. It needs a whole node.
 func (e *env) member(gang, profile string, number int) {
 	e.Helper()
 	pod := stage.NewPod(e.Namespace, fmt.Sprintf("%s-%d", gang, number), "mid", 4)
@@ -30,8 +31,8 @@ func (e *env) member(gang, profile string, number int) {
 	e.Create(pod)
 }
 
-// gangOfThree creates a gang that needs three members, each on a node of its own, and waits until
-// they run.
+// gangOfThree creates a gang with minCount 3 and three nodes. It waits until each node runs a
+// member.
 func (e *env) gangOfThree(name, profile string) {
 	e.Helper()
 	e.AddNodes(4, name+"x", name+"y", name+"z")
@@ -42,7 +43,7 @@ func (e *env) gangOfThree(name, profile string) {
 	e.Runs(name+"-", 3)
 }
 
-// loseNodeOf deletes the node of a pod and the pod, as the controllers of a cluster do.
+// loseNodeOf deletes the node of a pod, and then the pod, as the controllers of a cluster would do.
 func (e *env) loseNodeOf(pod string) {
 	e.Helper()
 	if err := e.Kube.CoreV1().Nodes().Delete(e.Context(), e.Pod(pod).Spec.NodeName, metav1.DeleteOptions{}); err != nil {
@@ -55,7 +56,7 @@ func (e *env) loseNodeOf(pod string) {
 	e.Gone(pod)
 }
 
-// phases returns the phases of the gangs a and b.
+// phases returns the phases of the PodGroups a and b.
 func (e *env) phases(ctx context.Context) []v1alpha1.PodGroupPhase {
 	out := make([]v1alpha1.PodGroupPhase, 2)
 	for i, name := range []string{"a", "b"} {
@@ -66,7 +67,7 @@ func (e *env) phases(ctx context.Context) []v1alpha1.PodGroupPhase {
 	return out
 }
 
-// placed counts the pods with a node by the first letter of their names.
+// placed returns the number of pods with a node, by the first letter of their names.
 func (e *env) placed(ctx context.Context) map[string]int {
 	out := map[string]int{}
 	for _, pod := range e.AllPods(ctx) {
@@ -77,15 +78,17 @@ func (e *env) placed(ctx context.Context) map[string]int {
 	return out
 }
 
-// TestTwoGangsBelowMinCount checks two gangs of three that have each lost a member with its node.
-// One gang becomes whole again. It uses the room for one more member if there is any; otherwise the
-// other gang is evicted as a whole. In the first case, the other gang keeps its two members unless
-// other work waits for their room.
+// TestTwoGangsBelowMinCount tests two gangs that have lost one of three members each, together with
+// its node. One gang must get three members again:
+//
+//   - Without free room, the other gang is evicted as a whole.
+//   - With room for one pod, the other gang keeps its two members.
+//   - With room for one pod, and another pod that waits, the other gang is evicted.
 func TestTwoGangsBelowMinCount(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		free, waits int
-		// left is the number of members of the other gang in the end.
+		// left is the number of members that the other gang has at the end.
 		left int
 	}{
 		"no room":           {},
@@ -138,14 +141,14 @@ func TestTwoGangsBelowMinCount(t *testing.T) {
 	}
 }
 
-// waitingPod creates a pending pod of equal priority. It is older than all pods that are created
-// later.
+// waitingPod creates a pod with the priority of the gangs, which finds no room. It returns after a
+// second, so that pods created later are younger.
 func (e *env) waitingPod() {
 	e.Helper()
 	e.Create(stage.NewPod(e.Namespace, "lone", "mid", 4))
 	e.WaitsSaying("lone")
 	created := e.Pod("lone").CreationTimestamp.Time
-	// Creation times have a resolution of one second.
+	// Creation times are rounded to seconds.
 	e.Eventually("a second has passed", func(context.Context) string {
 		if time.Since(created) < 1100*time.Millisecond {
 			return "it has not"
@@ -159,9 +162,9 @@ func (e *env) hasNode(ctx context.Context, name string) bool {
 	return pod != nil && pod.Spec.NodeName != ""
 }
 
-// TestLostMemberGoesFirst checks a pod of equal priority that waits for a node, while a gang beside
-// it has lost a member. When a node is added, its room is kept for the lost member even before the
-// replacement pod exists. The replacement gets the room although it is younger.
+// TestLostMemberGoesFirst tests a gang that has lost a member, and a waiting pod of the same
+// priority. When a node is added, the scheduler must reserve its room for the lost member, before
+// the replacement exists. The replacement must get the room, although the waiting pod is older.
 func TestLostMemberGoesFirst(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -182,8 +185,8 @@ func TestLostMemberGoesFirst(t *testing.T) {
 	e.NeverFor(2*time.Second, 200*time.Millisecond, "the lone pod waits", waits)
 }
 
-// TestRoomForLostMemberExpires checks that room is kept for a lost member for healTimeout, and no
-// longer.
+// TestRoomForLostMemberExpires checks that the scheduler reserves room for a lost member for
+// healTimeout, and then gives it to a waiting pod.
 func TestRoomForLostMemberExpires(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -27,7 +27,7 @@ func (e *env) patchNode(short, patch string) {
 	}
 }
 
-// ways are the ways in which a node is lost.
+// ways maps a description to a function that makes a node unusable.
 var ways = map[string]func(*env, string){
 	"it is deleted":  (*env).removeNode,
 	"it is cordoned": func(e *env, short string) { e.patchNode(short, `{"spec":{"unschedulable":true}}`) },
@@ -36,8 +36,8 @@ var ways = map[string]func(*env, string){
 	},
 }
 
-// preempting creates a preemptor of two pods, which waits on two of the nodes for victims that do
-// not terminate. The nodes are full of such pods.
+// preempting creates full nodes and two preempting pods. It waits until each preempting pod is
+// nominated to a node, where its victims do not terminate. It returns the nominated nodes.
 func (e *env) preempting(isGang bool, nodes ...string) (promised []string) {
 	e.Helper()
 	e.AddNodes(4, nodes...)
@@ -56,9 +56,9 @@ func (e *env) preempting(isGang bool, nodes ...string) (promised []string) {
 	return promised
 }
 
-// TestPromiseOnALostNode checks that a reservation on a lost node is planned again within seconds,
-// and evicts one more pod, although the victims still exist. The preemptor runs once the victims on
-// the remaining nodes are gone.
+// TestPromiseOnALostNode tests a preemptor whose reserved room is on a node that is lost. Within
+// seconds, the scheduler must reserve room on another node, and evict one more pod. The victims on
+// the lost node still exist. The preemptor runs after the victims on its new nodes are gone.
 func TestPromiseOnALostNode(t *testing.T) {
 	t.Parallel()
 	for way, lose := range ways {
@@ -95,8 +95,8 @@ func TestPromiseOnALostNode(t *testing.T) {
 	}
 }
 
-// TestPromiseOnTheLastNode checks that reservations end when no node is left, although the
-// framework runs no cycle without nodes.
+// TestPromiseOnTheLastNode checks that the scheduler releases all reservations when the last node
+// is lost. Without nodes, the framework runs no scheduling cycles, so no cycle can release them.
 func TestPromiseOnTheLastNode(t *testing.T) {
 	t.Parallel()
 	e := alone(t)

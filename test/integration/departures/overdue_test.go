@@ -13,8 +13,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestOverdue checks a victim that does not terminate. For a time, the scheduler waits for it and
-// evicts no other pod. Then a message names the victim, and the scheduler uses other room.
+// TestOverdue tests a victim that does not terminate. Until the termination timeout, the scheduler
+// must wait for it and evict no other pod. After that, a message must name the victim, and the
+// scheduler must evict another pod.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	for kind, isGang := range map[string]bool{"a gang": true, "a pod": false} {
@@ -60,8 +61,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestOverdueWithoutOtherRoom checks that the reservation ends, and that the preemptor's status has
-// the reason.
+// TestOverdueWithoutOtherRoom tests an overdue victim if no other room exists. The scheduler must
+// release the reservation, and the preemptor's status must name the victim.
 func TestOverdueWithoutOtherRoom(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -78,7 +79,7 @@ func TestOverdueWithoutOtherRoom(t *testing.T) {
 		}
 		return ""
 	})
-	// It goes after all.
+	// The victim terminates late.
 	e.LetGo("stuck")
 	e.Runs("urgent", 1)
 }

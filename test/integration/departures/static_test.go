@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestStaticPods checks that a mirror pod is no victim, regardless of its priority, and that the
-// preemptor's message names the rule. Other pods are evicted.
+// TestStaticPods checks that a mirror pod of a static pod is never evicted, even if its priority is
+// low. The preemptor's message must name the rule. Other pods must be evicted as usual.
 func TestStaticPods(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
