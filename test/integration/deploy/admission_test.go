@@ -20,7 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// These are the messages that users read.
+// These are the API server's messages for rejected objects.
 const (
 	groupPriorityRefused = `podgroups.reprieve.dev "it" is forbidden: ValidatingAdmissionPolicy 'podgroup-priority.reprieve.dev' with binding 'podgroup-priority.reprieve.dev' denied request: ` +
 		`spec.priority is filled in by Reprieve; leave it out, and name a PriorityClass in spec.priorityClassName`
@@ -40,7 +40,8 @@ const (
 		`the annotation preemption-toleration.scheduling.x-k8s.io/toleration-seconds must be a whole number of seconds between -9223372036 and 9223372036`
 )
 
-// testAdmission tries objects that the admission policies accept, and objects that they reject.
+// testAdmission checks which objects the admission policies accept, and which they reject with the
+// expected message.
 func testAdmission(t *testing.T, c *cluster) {
 	gang := gangOfTwo(high)
 	early := map[string]struct {
@@ -52,7 +53,8 @@ func testAdmission(t *testing.T, c *cluster) {
 		"PriorityClass": {classOf("x", ""), minimumRefused},
 	}
 	for kind, tc := range early {
-		// The API server learns of policies through a watch.
+		// A new policy takes effect after a moment, when the API server has received it through a
+		// watch.
 		eventually(t, "the policy for "+kind, func(ctx context.Context) string {
 			if got := said(c.Create(ctx, tc.object, client.DryRunAll)); got != tc.want {
 				return fmt.Sprintf("got %q, want %q", got, tc.want)
@@ -76,7 +78,7 @@ func said(err error) string {
 	return strings.TrimSpace(err.Error())
 }
 
-// with returns a policy with the fields that Reprieve fills in.
+// with returns a copy of the policy with fields that only Reprieve may set.
 func with(policy v1alpha1.PodGroupPolicy, priority int32, preemption corev1.PreemptionPolicy) v1alpha1.PodGroupPolicy {
 	policy.Priority = &priority
 	if preemption != "" {
@@ -97,7 +99,8 @@ func workloadOf(policies ...v1alpha1.PodGroupPolicy) *v1alpha1.Workload {
 	return w
 }
 
-// classOf returns a PriorityClass with the annotations that are not empty.
+// classOf returns a PriorityClass with the annotations of a toleration. It omits an empty
+// annotation.
 func classOf(minimum, seconds string) *schedulingv1.PriorityClass {
 	class := priorityClass("it", 5)
 	class.Annotations = map[string]string{}
@@ -110,8 +113,8 @@ func classOf(minimum, seconds string) *schedulingv1.PriorityClass {
 	return class
 }
 
-// testSchedulerFillsIn checks that the policies allow the scheduler to set the fields that no other
-// user may set.
+// testSchedulerFillsIn checks that the scheduler may set the fields that the policies forbid to
+// other users.
 func testSchedulerFillsIn(t *testing.T, c *cluster) {
 	w := workloadOf(gangOfTwo(low))
 	w.Name = "filled-in"
@@ -135,8 +138,9 @@ func testSchedulerFillsIn(t *testing.T, c *cluster) {
 	})
 }
 
-// testStatusPolicy checks that only Reprieve may write the status, because Reprieve acts on it. A
-// user whose RBAC role permits the write is rejected.
+// testStatusPolicy checks that only Reprieve may write the status of a PodGroup, even if RBAC
+// permits another user to write it. Reprieve acts on the status, so a wrong status would be
+// dangerous.
 func testStatusPolicy(t *testing.T, c *cluster) {
 	pg := &v1alpha1.PodGroup{}
 	pg.Name, pg.Namespace = "filled-in", meta("it").Namespace
@@ -153,17 +157,17 @@ func testStatusPolicy(t *testing.T, c *cluster) {
 	if err := disrupt(c.as(t, account, "system:masters")); err != nil {
 		t.Errorf("Reprieve itself is refused: %v", err)
 	}
-	// The rest of the object is not part of the subresource status.
+	// The policy applies only to the subresource status, so other changes are accepted.
 	if err := c.Patch(t.Context(), pg.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.DryRunAll); err != nil {
 		t.Errorf("An update beside the status is refused: %v", err)
 	}
 }
 
 func testPriorityPolicies(t *testing.T, c *cluster) {
-	// Other tests use the same names at the same time, and these objects are really created.
+	// Use a separate namespace. Other tests run concurrently and use the same names.
 	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "priorities"}}
 	c.create(t, own)
-	// The class does not exist, so the running scheduler fills nothing in.
+	// The PriorityClass does not exist. So the running scheduler does not set these fields.
 	open := gangOfTwo("missing")
 	done := with(open, 7, corev1.PreemptNever)
 	onlyPolicy := open
@@ -177,8 +181,8 @@ func testPriorityPolicies(t *testing.T, c *cluster) {
 		return pg
 	}
 	for name, tc := range map[string]struct {
-		// before is created by Reprieve, with the fields that Reprieve fills in. If it is nil,
-		// after is created.
+		// before is an object that exists before the request, with fields that Reprieve has set;
+		// nil if the request creates an object. after is the object of the request.
 		before, after client.Object
 		asReprieve    bool
 		want          string
@@ -215,8 +219,8 @@ func testPriorityPolicies(t *testing.T, c *cluster) {
 				return
 			}
 			tc.before.SetNamespace(own.Name)
-			// Only Reprieve may create it, but its ServiceAccount has no right to create anything.
-			// So an administrator does it in the name of the account.
+			// Reprieve's ServiceAccount may not create objects. So a user in the group of
+			// administrators creates it with the name of the account.
 			inName := c.as(t, account, "system:masters")
 			if err := inName.Create(t.Context(), tc.before); err != nil {
 				t.Fatal(err)
@@ -285,7 +289,7 @@ func testTolerationPolicy(t *testing.T, c *cluster) {
 			if got := said(c.Create(t.Context(), class, client.DryRunAll)); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
-			// The policy and the scheduler must agree on the class.
+			// The admission policy and the scheduler must agree whether the class is valid.
 			if _, err := preemptiontoleration.FromPriorityClass(class); (err != nil) != (tc.want != "") {
 				t.Errorf("the package says %v", err)
 			}
@@ -301,7 +305,8 @@ func testTolerationPolicy(t *testing.T, c *cluster) {
 }
 
 func testTolerationUpdates(t *testing.T, c *cluster) {
-	// A class that was made before Reprieve was installed may be malformed.
+	// Delete the binding of the policy to create a malformed class. Such a class may exist before
+	// Reprieve is installed.
 	policy := "preemption-toleration.reprieve.dev"
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policy}}
 	if err := c.Delete(t.Context(), binding); err != nil {
@@ -347,14 +352,14 @@ func testTolerationUpdates(t *testing.T, c *cluster) {
 	}
 }
 
-// warnings keeps the warnings of the API server.
+// warnings collects the warnings in responses of the API server.
 type warnings struct{ texts []string }
 
-// HandleWarningHeader is part of rest.WarningHandler.
+// HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { w.texts = append(w.texts, text) }
 
-// testTolerationWarning creates classes whose toleration has no effect on higher priorities. The
-// API server warns, and accepts them.
+// testTolerationWarning checks that the API server accepts a class whose toleration has no effect
+// on higher priorities, and that it returns a warning.
 func testTolerationWarning(t *testing.T, c *cluster) {
 	for name, tc := range map[string]struct {
 		minimum, seconds string
@@ -371,7 +376,8 @@ func testTolerationWarning(t *testing.T, c *cluster) {
 		"the largest minimum that there is": {minimum: "2147483647", seconds: "600"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The API server learns of policies through a watch.
+			// A new policy takes effect after a moment, when the API server has received it through
+			// a watch.
 			eventually(t, "the warning", func(ctx context.Context) string {
 				said := &warnings{}
 				config := c.playground.RESTConfig()
@@ -381,7 +387,7 @@ func testTolerationWarning(t *testing.T, c *cluster) {
 					return err.Error()
 				}
 				class := classOf(tc.minimum, tc.seconds)
-				// Other tests create a class of the fixture's name.
+				// Use a generated name, because other tests create a class with the usual name.
 				class.Name, class.GenerateName, class.Value = "", "it-", 10
 				if err := cl.Create(ctx, class, client.DryRunAll); err != nil {
 					return err.Error()
@@ -396,8 +402,8 @@ func testTolerationWarning(t *testing.T, c *cluster) {
 	}
 }
 
-// testTypeChecks checks the result of the controller manager, which compares the policies'
-// expressions with the schemas.
+// testTypeChecks checks that the controller manager found no type errors in the CEL expressions of
+// the policies.
 func testTypeChecks(t *testing.T, c *cluster) {
 	policies := c.manifests.ofKind("ValidatingAdmissionPolicy")
 	if len(policies) != 19 {
@@ -419,8 +425,9 @@ func requireTypesChecked(t *testing.T, c *cluster, policies manifests) {
 			}
 			for _, w := range policy.Status.TypeChecking.ExpressionWarnings {
 				if policy.Spec.ParamKind != nil && strings.Contains(w.Warning, "undeclared reference to 'params'") {
-					// A policy is checked once, when it is created. The kind of its parameters is
-					// created with it, and may not be known at that moment.
+					// The controller manager checks a policy once. At that time, it may not have
+					// the CRD of the policy's parameters, which is created together with the
+					// policy.
 					continue
 				}
 				t.Errorf("%s: %s: %s", policy.Name, w.FieldRef, w.Warning)

@@ -13,10 +13,10 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// account is the scheduler's user name.
+// account is the user name of the scheduler's ServiceAccount.
 const account = "system:serviceaccount:" + namespace + ":" + name
 
-// auditPolicy records every request of the scheduler, and no other requests.
+// auditPolicy makes the API server record every request of the scheduler, and no other requests.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -27,7 +27,8 @@ rules:
   - level: None
 `
 
-// readAudit returns the scheduler's requests so far. The API server may be writing the last line.
+// readAudit returns the scheduler's requests in the audit log. It ignores an incomplete last line,
+// because the API server may be writing it.
 func readAudit(t *testing.T, path string) []*auditv1.Event {
 	t.Helper()
 	file, err := os.Open(path)
@@ -60,7 +61,7 @@ func readAudit(t *testing.T, path string) []*auditv1.Event {
 	}
 }
 
-// refused returns the requests that the API server rejected for lack of rights.
+// refused returns descriptions of the requests that were rejected because of missing permissions.
 func refused(events []*auditv1.Event) []string {
 	var out []string
 	for _, event := range events {
@@ -71,7 +72,7 @@ func refused(events []*auditv1.Event) []string {
 	return out
 }
 
-// complaints returns the lines of a log about missing rights.
+// complaints returns the lines of a log that mention missing permissions.
 func complaints(t *testing.T, logPath string) []string {
 	t.Helper()
 	raw, err := os.ReadFile(logPath)
@@ -80,9 +81,9 @@ func complaints(t *testing.T, logPath string) []string {
 	}
 	var out []string
 	for line := range strings.Lines(string(raw)) {
-		// The part before it has numbers, such as that of the process.
+		// Cut off the prefix of the line, which contains numbers such as the process ID.
 		message := line[strings.Index(line, "] ")+1:]
-		// The lines with the values of all flags are no complaints.
+		// Skip the lines that list the values of flags.
 		if strings.HasPrefix(message, " FLAG: ") {
 			continue
 		}

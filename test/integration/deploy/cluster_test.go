@@ -34,10 +34,10 @@ const (
 	interval = 100 * time.Millisecond
 )
 
-// poolLabel is the label of a node with the name of its test.
+// poolLabel is a node label. Its value is the name of the test that uses the node.
 const poolLabel = "example.com/pool"
 
-// cluster is a playground with the manifests installed.
+// cluster is a playground with the manifests of deploy/ installed.
 type cluster struct {
 	client.Client
 	playground *playground.Playground
@@ -46,8 +46,8 @@ type cluster struct {
 	schedulers []*playground.Component
 }
 
-// eventually waits until condition returns "". After a timeout, it fails the test with the last
-// value.
+// eventually waits until condition returns "". After a timeout, the test fails with the last result
+// of condition.
 func eventually(t *testing.T, what string, condition func(ctx context.Context) string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -62,7 +62,8 @@ func eventually(t *testing.T, what string, condition func(ctx context.Context) s
 	}
 }
 
-// startCluster starts an API server with nodes for each test, and installs deploy/.
+// startCluster starts a playground with nodes for each subtest of TestInstalled, and installs
+// deploy/.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	pools := map[string]int{
@@ -72,8 +73,8 @@ func startCluster(t *testing.T) *cluster {
 	return startClusterOf(t, render(t, deployPath(t)), pools, playground.Options{})
 }
 
-// startClusterOf starts an API server with the given number of nodes in each pool, and installs
-// manifests.
+// startClusterOf starts a playground and installs manifests. pools maps the name of a pool to its
+// number of nodes.
 func startClusterOf(t *testing.T, rendered manifests, pools map[string]int, options playground.Options) *cluster {
 	t.Helper()
 	out := startBare(t, pools, options)
@@ -82,14 +83,17 @@ func startClusterOf(t *testing.T, rendered manifests, pools map[string]int, opti
 	return out
 }
 
-// startBare starts an API server with the given number of nodes in each pool, and installs nothing.
+// startBare starts a playground and installs nothing. pools maps the name of a pool to its number
+// of nodes.
 func startBare(t *testing.T, pools map[string]int, options playground.Options) *cluster {
 	t.Helper()
 	args := []string{
 		"--audit-log-mode=blocking-strict",
-		// Some clusters require more rights from a client that sets owners.
+		// With this admission plugin, a client needs more permissions to set owner references. Some
+		// clusters enable it.
 		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
-		// Some API servers do not stream lists. Informers then list before they watch.
+		// Some API servers do not support streaming lists. Without them, informers make a list
+		// request before the watch.
 		"--feature-gates=WatchList=false",
 	}
 	resources, err := playground.ParseNodeResources("cpu=8,memory=32Gi,nvidia.com/gpu=4")
@@ -120,7 +124,7 @@ func startBare(t *testing.T, pools map[string]int, options playground.Options) *
 	return &cluster{Client: c, playground: p, auditLog: p.AuditLog()}
 }
 
-// create creates objects. A field that the API server does not have is an error.
+// create creates objects. An unknown field is an error.
 func (c *cluster) create(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	for _, object := range objects {
@@ -129,7 +133,7 @@ func (c *cluster) create(t *testing.T, objects ...client.Object) {
 			if err == nil {
 				return ""
 			}
-			// The API server caches a new class a moment later.
+			// The API server may not have received a new PriorityClass yet. Try again.
 			if !strings.Contains(err.Error(), "no PriorityClass with name") {
 				t.Fatal(err)
 			}
@@ -138,7 +142,7 @@ func (c *cluster) create(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// install creates the rendered objects in their order. Of the Deployment it makes only a dry run.
+// install creates the rendered objects in their order. It creates the Deployment only as a dry run.
 func (c *cluster) install(t *testing.T) {
 	t.Helper()
 	for _, object := range c.manifests {
@@ -154,8 +158,8 @@ func (c *cluster) install(t *testing.T) {
 	for _, object := range c.manifests.ofKind("CustomResourceDefinition") {
 		c.waitServed(t, object)
 	}
-	// The authorizer of the API server learns of bindings through watches. One permission of each
-	// binding shows whether it is up to date.
+	// The API server's authorizer receives bindings through watches. Wait until one permission of
+	// each binding is granted.
 	for _, attributes := range []authorizationv1.ResourceAttributes{
 		{Verb: "list", Resource: "pods"},
 		{Verb: "create", Group: "coordination.k8s.io", Resource: "leases", Namespace: namespace},
@@ -177,7 +181,7 @@ func (c *cluster) install(t *testing.T) {
 	}
 }
 
-// waitServed waits until a CRD is established and, some time later, discovery lists its kind.
+// waitServed waits until a CRD is established and the API server's discovery lists its kind.
 func (c *cluster) waitServed(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	eventually(t, "CRD "+object.GetName(), func(ctx context.Context) string {
@@ -207,7 +211,7 @@ func (c *cluster) whyNotListed(crd *apiextensionsv1.CustomResourceDefinition) st
 	return ""
 }
 
-// token returns a token for a ServiceAccount.
+// token returns a new token of a ServiceAccount.
 func (c *cluster) token(t *testing.T, namespace, name string) string {
 	t.Helper()
 	owner := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -218,7 +222,8 @@ func (c *cluster) token(t *testing.T, namespace, name string) string {
 	return request.Status.Token
 }
 
-// kubeconfig writes a kubeconfig with only the token of the scheduler's ServiceAccount.
+// kubeconfig writes a kubeconfig whose only credential is a token of the scheduler's
+// ServiceAccount. It returns the path.
 func (c *cluster) kubeconfig(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -228,8 +233,8 @@ func (c *cluster) kubeconfig(t *testing.T) string {
 	return path
 }
 
-// writeConfig writes the configuration of a ConfigMap, with the kubeconfig that replaces the Pod's
-// token.
+// writeConfig writes the scheduler configuration in a ConfigMap to a file, with the path of a
+// kubeconfig added. It returns the path of the file.
 func writeConfig(t *testing.T, from *corev1.ConfigMap, kubeconfig string) string {
 	t.Helper()
 	var document map[string]any
@@ -251,14 +256,14 @@ func writeConfig(t *testing.T, from *corev1.ConfigMap, kubeconfig string) string
 	return path
 }
 
-// startScheduler runs the binary with the Deployment's arguments.
+// startScheduler runs the scheduler with the arguments and the configuration of the Deployment.
 func (c *cluster) startScheduler(t *testing.T, component string) {
 	t.Helper()
 	c.startPod(t, component, &deploymentOf(t, c.manifests).Spec.Template.Spec, configMapOf(t, c.manifests), c.kubeconfig(t))
 }
 
-// startPod runs the binary with a Pod's arguments. It replaces the parts that only exist in a Pod:
-// the path of the configuration, the port, and the token, for which there is a kubeconfig.
+// startPod runs the scheduler with the arguments of a Pod. It replaces the values that are valid
+// only in a Pod: the path of the configuration, the port, and the credentials.
 func (c *cluster) startPod(t *testing.T, component string, pod *corev1.PodSpec, config *corev1.ConfigMap, kubeconfig string) {
 	t.Helper()
 	args := slices.DeleteFunc(slices.Clone(pod.Containers[0].Args), func(arg string) bool {

@@ -14,28 +14,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enterVariable is the environment variable that makes a run of the test program become a
-// container. Its value describes the container.
+// enterVariable is an environment variable. If it is set, the test program becomes a container
+// instead of running tests. Its value is a container in JSON.
 const enterVariable = "REPRIEVE_TEST_CONTAINER"
 
-// These are the exit codes of a run that has not become a container.
+// These are the exit codes if the test program cannot become a container.
 const (
 	exitRefused = 76
 	exitFailed  = 77
 )
 
-// userID is the user of the manifests' securityContext.
+// userID is the user ID in the securityContext of the manifests.
 const userID = 65532
 
-// container is the description of a container for a runtime.
+// container describes a container that the test program can become.
 type container struct {
-	// Root is the directory with its file system, which is read-only.
+	// Root is the directory with the file system of the container. It is mounted read-only.
 	Root string
-	// Mounts are directories to mount read-only, by their paths in the container.
+	// Mounts maps a path in the container to a directory of the machine. The directories are
+	// mounted read-only.
 	Mounts map[string]string
-	// Args are the program and its arguments.
+	// Args has the program and its arguments.
 	Args []string
-	// Env is its environment.
+	// Env has the environment variables of the program.
 	Env []string
 }
 
@@ -56,12 +57,12 @@ func TestMain(m *testing.M) {
 	os.Exit(exitFailed)
 }
 
-// errRefused is wrapped by errors about an operation that the kernel does not permit to this user.
+// errRefused is wrapped by errors about an operation that the kernel does not permit to the current
+// user.
 var errRefused = errors.New("the kernel refuses")
 
-// command returns the process of the container before its start, in namespaces of its own. Root
-// creates them directly, and another user creates them inside a user namespace. The container
-// shares the network of the machine.
+// command returns the command that runs the container in new namespaces. If the current user is not
+// root, it also creates a user namespace. The container uses the network of the machine.
 func (c *container) command(t *testing.T) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -80,17 +81,18 @@ func (c *container) command(t *testing.T) *exec.Cmd {
 		attributes.Cloneflags |= syscall.CLONE_NEWUSER
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: userID, HostID: os.Getuid(), Size: 1}}
 		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: userID, HostID: os.Getgid(), Size: 1}}
-		// A user other than root loses all other capabilities when a program starts.
+		// Keep these capabilities. Without this setting, a user other than root loses them when the
+		// program starts.
 		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
 	}
 	cmd.SysProcAttr = attributes
 	return cmd
 }
 
-// enter turns this process into the container. It returns only if that fails.
+// enter turns this process into the container. It returns only if it fails.
 func (c *container) enter() error {
-	// The following settings belong to a thread, and the executed program inherits those of this
-	// thread.
+	// The settings below apply to the current thread. The container's program inherits them from
+	// this thread.
 	runtime.LockOSThread()
 	if err := c.mount(); err != nil {
 		return fmt.Errorf("file system: %w", err)
@@ -104,7 +106,7 @@ func (c *container) enter() error {
 	return nil
 }
 
-// mount makes the container's file system the file system of this process.
+// mount changes the file system of this process to the file system of the container.
 func (c *container) mount() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return refusal("make the mounts private", err)
@@ -117,7 +119,7 @@ func (c *container) mount() error {
 			return err
 		}
 	}
-	// pivot_root puts the old root on top of the new one. Unmount it.
+	// pivot_root mounts the old root over the new root. Unmount the old root.
 	if err := unix.Chdir(c.Root); err != nil {
 		return fmt.Errorf("enter the root: %w", err)
 	}
@@ -130,7 +132,7 @@ func (c *container) mount() error {
 	return unix.Chdir("/")
 }
 
-// bind mounts a directory, read-only.
+// bind mounts a directory read-only.
 func bind(from, at string) error {
 	if err := unix.Mount(from, at, "", unix.MS_BIND, ""); err != nil {
 		return refusal("mount "+from, err)
@@ -142,13 +144,13 @@ func bind(from, at string) error {
 	return nil
 }
 
-// confine drops all rights, as runtimes do for "drop: [ALL]", "allowPrivilegeEscalation: false" and
-// "runAsUser".
+// confine drops the privileges of this process like a container runtime with "drop: [ALL]",
+// "allowPrivilegeEscalation: false" and "runAsUser".
 func confine() error {
 	for capability := uintptr(0); ; capability++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {
-			// There are no more.
+			// The kernel has no more capabilities.
 			break
 		}
 		if err != nil {
@@ -171,15 +173,16 @@ func confine() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("keep from new rights: %w", err)
 	}
-	// The process ends with the thread that has started it. Set this after the change of the user,
-	// which resets it.
+	// Kill this process when its parent thread ends. A change of the user resets this setting, so
+	// it comes after that change.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("end with the test: %w", err)
 	}
 	return nil
 }
 
-// refusal distinguishes an operation that the kernel does not permit from a mistake of this test.
+// refusal wraps errRefused if the kernel did not permit an operation. Other errors are mistakes of
+// the test.
 func refusal(what string, err error) error {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSYS) {
 		return fmt.Errorf("%w: %s: %w", errRefused, what, err)
@@ -187,14 +190,14 @@ func refusal(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// skipWhereRefused skips the test on machines that permit no containers. err and output are the
-// result of a command that has ended, or could not start.
+// skipWhereRefused skips the test if the machine does not permit containers. err and output are the
+// result of a container's command.
 func skipWhereRefused(t *testing.T, err error, output string) {
 	t.Helper()
 	var ended *exec.ExitError
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOSPC):
-		// The user may create no namespaces, or no more of them.
+		// The user may create no namespaces, or has reached the limit.
 		t.Skipf("not run in a container, as the kernel lets user %d make none: %v", os.Getuid(), err)
 	case errors.As(err, &ended) && ended.ExitCode() == exitRefused:
 		t.Skipf("not run in a container, as the kernel lets user %d make none: %s", os.Getuid(), output)

@@ -29,20 +29,20 @@ var (
 )
 
 const (
-	// everyArrival is the interval between arrivals of work.
+	// everyArrival is the interval between new workloads.
 	everyArrival = 500 * time.Millisecond
-	// dashboardPatience is the time that the panels have to show data after the time for work has
-	// ended.
+	// dashboardPatience is how long the test waits for data in the panels after the time for work
+	// (the flag of the test) has ended.
 	dashboardPatience = 2 * time.Minute
 )
 
-// scrapedPanel is a panel of the dashboard.
+// scrapedPanel is a panel of the dashboard with its queries.
 type scrapedPanel struct {
 	Title   string
 	Targets []struct{ Expr string }
 }
 
-// scrapedDashboard is the part of the dashboard that the tests read.
+// scrapedDashboard has the fields of the dashboard that the tests read.
 type scrapedDashboard struct {
 	Panels     []scrapedPanel
 	Templating struct {
@@ -53,7 +53,7 @@ type scrapedDashboard struct {
 	}
 }
 
-// mayStayZero reports whether a panel shows errors, which need not occur.
+// mayStayZero reports whether the data of a panel may always be 0, because the panel counts errors.
 func mayStayZero(title string) bool {
 	return slices.Contains([]string{"Failed preemptions", "Plans that were not confirmed"}, title)
 }
@@ -71,10 +71,12 @@ func readDashboard(t *testing.T) scrapedDashboard {
 	return out
 }
 
-// TestDashboard runs a Prometheus with the documented rights and configuration, which scrapes the
-// installed scheduler while all kinds of work arrive. Each query of each panel must return data,
-// and data about events that occur must not always be 0. All alert rules are evaluated, and none
-// fires. After the scheduler ends, an alert reports it.
+// TestDashboard runs Prometheus with the documented permissions and configuration. Prometheus
+// scrapes the installed scheduler while all kinds of work arrive. The test checks:
+//
+//   - Each query of each panel returns data. The data is not always 0, except for errors.
+//   - All alerting rules are evaluated, and no alert fires.
+//   - After the scheduler ends, an alert reports it.
 func TestDashboard(t *testing.T) {
 	prometheusPath(t)
 	c := startClusterOf(t, render(t, deployPath(t)), map[string]int{fleet: fleetNodes}, playground.Options{})
@@ -89,7 +91,8 @@ func TestDashboard(t *testing.T) {
 	testDownIsNoticed(t, c, p)
 }
 
-// metricsReader creates a ServiceAccount that may read metrics, and returns its token.
+// metricsReader creates a ServiceAccount that may read the scheduler's metrics, and returns a token
+// for it.
 func (c *cluster) metricsReader(t *testing.T, account string) string {
 	t.Helper()
 	c.create(t, &corev1.ServiceAccount{ObjectMeta: meta(account)}, &rbacv1.ClusterRoleBinding{
@@ -100,8 +103,8 @@ func (c *cluster) metricsReader(t *testing.T, account string) string {
 	return c.token(t, metav1.NamespaceDefault, account)
 }
 
-// waitUp waits until the scheduler has been scraped, and returns the time. The scheduler takes a
-// while to learn of the new rights.
+// waitUp waits for the first successful scrape of the scheduler, and returns its time. The
+// scheduler needs some time to recognize new permissions.
 func (p *prometheus) waitUp(t *testing.T) time.Time {
 	t.Helper()
 	begun := time.Now()
@@ -118,7 +121,8 @@ func (p *prometheus) waitUp(t *testing.T) time.Time {
 	return time.Now()
 }
 
-// waitPanels creates work until all panels show data. It fails with the list of panels that do not.
+// waitPanels creates work until all panels show data. If some panels show no data before the
+// timeout, the test fails with their titles.
 func (p *prometheus) waitPanels(t *testing.T, tr *traffic, begun time.Time) {
 	t.Helper()
 	all := readDashboard(t).Panels
@@ -129,7 +133,7 @@ func (p *prometheus) waitPanels(t *testing.T, tr *traffic, begun time.Time) {
 	err := wait.PollUntilContextCancel(ctx, everyArrival, true, func(context.Context) (bool, error) {
 		tr.next(t)
 		ticks++
-		// The queries cost time too, so they do not run on each tick.
+		// Query the panels only on every fourth tick, because queries take time.
 		if time.Since(begun) < *dashboardFor || ticks%4 != 0 {
 			return false, nil
 		}
@@ -147,8 +151,8 @@ func (p *prometheus) waitPanels(t *testing.T, tr *traffic, begun time.Time) {
 	t.Logf("all panels show something after %s and %d arrivals", time.Since(begun).Round(time.Second), tr.arrived)
 }
 
-// show queries all panels, writes the answers into the requested file, and returns the panels that
-// lack data.
+// show queries all panels, and writes the results to the file in the test's flag. It returns the
+// titles of the panels without data.
 func (p *prometheus) show(ctx context.Context, all []scrapedPanel, begun time.Time) ([]string, error) {
 	end := time.Now()
 	variables := strings.NewReplacer("$__rate_interval", fmt.Sprint(rateInterval),
@@ -180,7 +184,7 @@ func (p *prometheus) show(ctx context.Context, all []scrapedPanel, begun time.Ti
 	return lacks, os.WriteFile(*dashboardData, raw, 0o600)
 }
 
-// testVariables queries the values of the dashboard's variables.
+// testVariables checks that the queries for the dashboard's variables return values.
 func testVariables(t *testing.T, p *prometheus) {
 	for _, variable := range readDashboard(t).Templating.List {
 		if variable.Type != "query" {
@@ -209,7 +213,7 @@ func testVariables(t *testing.T, p *prometheus) {
 	}
 }
 
-// testNoneFires checks that no alert fires or has fired.
+// testNoneFires checks that no alert fires, and that none has fired since begun.
 func testNoneFires(t *testing.T, p *prometheus, begun time.Time) {
 	written := monitoringExpressions(t)
 	eventually(t, "the alerts where all is well", func(ctx context.Context) string {
@@ -239,7 +243,7 @@ func testNoneFires(t *testing.T, p *prometheus, begun time.Time) {
 	}
 }
 
-// testDownIsNoticed ends the scheduler, and waits for the alert about it.
+// testDownIsNoticed stops the scheduler, and waits until an alert about it fires.
 func testDownIsNoticed(t *testing.T, c *cluster, p *prometheus) {
 	if err := c.schedulers[0].Kill(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

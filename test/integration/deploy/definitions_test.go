@@ -14,13 +14,14 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// treeName is the name of a CompositePodGroup, a kind that the last release does not have.
+// treeName is the name of a CompositePodGroup. The chart of the last release has no CRD for this
+// kind.
 const treeName = "inference"
 
-// treePods are the names of the tree's pods.
+// treePods returns the names of the pods in the tree.
 func treePods() []string { return []string{"prefill-0", "decode-0"} }
 
-// createTree creates a tree of two PodGroups, and waits until it runs.
+// createTree creates a CompositePodGroup with two PodGroups, and waits until their pods run.
 func (h *helm) createTree(t *testing.T) {
 	t.Helper()
 	tree := &v1alpha1.CompositePodGroup{ObjectMeta: meta(treeName)}
@@ -35,7 +36,7 @@ func (h *helm) createTree(t *testing.T) {
 	h.waitRunning(t, treePods()...)
 }
 
-// checkTree checks that the tree exists.
+// checkTree checks that the CompositePodGroup still exists.
 func (h *helm) checkTree(t *testing.T) {
 	t.Helper()
 	if err := h.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: treeName}, &v1alpha1.CompositePodGroup{}); err != nil {
@@ -43,7 +44,7 @@ func (h *helm) checkTree(t *testing.T) {
 	}
 }
 
-// addedDefinitions returns the definitions of the chart that the release does not have.
+// addedDefinitions returns the CRDs of the chart that the installed release does not have.
 func (h *helm) addedDefinitions(t *testing.T) manifests {
 	t.Helper()
 	const kind = "CustomResourceDefinition"
@@ -58,7 +59,7 @@ func (h *helm) addedDefinitions(t *testing.T) manifests {
 	return added
 }
 
-// makeOlder changes a definition that exists, as if the chart of an older version had created it.
+// makeOlder changes an existing CRD to look like the CRD of an older version.
 func (h *helm) makeOlder(t *testing.T, crd *unstructured.Unstructured) {
 	t.Helper()
 	var old apiextensionsv1.CustomResourceDefinition
@@ -74,7 +75,7 @@ func (h *helm) makeOlder(t *testing.T, crd *unstructured.Unstructured) {
 	}
 }
 
-// wantNewest checks that a definition of the cluster has the versions of the chart's definition.
+// wantNewest checks that an existing CRD has the same API versions as the CRD in the chart.
 func (h *helm) wantNewest(t *testing.T, crd *unstructured.Unstructured) {
 	t.Helper()
 	var got apiextensionsv1.CustomResourceDefinition

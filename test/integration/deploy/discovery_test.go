@@ -16,8 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// documentedRights returns the objects that the commands in docs/monitoring.md create, and the user
-// name of their ServiceAccount.
+// documentedRights returns the Role and the RoleBinding that the commands in docs/monitoring.md
+// create. user is the user name of the ServiceAccount in these commands.
 func documentedRights(t *testing.T) (role *rbacv1.Role, binding *rbacv1.RoleBinding, user string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", "monitoring.md"))
@@ -50,8 +50,8 @@ func documentedRights(t *testing.T) (role *rbacv1.Role, binding *rbacv1.RoleBind
 	return role, binding, user
 }
 
-// testDocumentedRights checks that Prometheus, with the rights of docs/monitoring.md, finds the
-// Pods where its configuration there looks for them.
+// testDocumentedRights checks that the permissions in docs/monitoring.md let Prometheus find the
+// scheduler's Pods, as its documented configuration requires.
 func testDocumentedRights(t *testing.T, c *cluster) {
 	t.Helper()
 	role, binding, user := documentedRights(t)

@@ -1,5 +1,7 @@
-// Package deploy renders the manifests under deploy/, installs them into a playground, and runs the
-// scheduler with the permissions of their ServiceAccount. The permissions must be sufficient, and
-// no wider than necessary. The package also installs the Helm chart with the helm command, and runs
-// upgrades and rollbacks with work running.
+// Package deploy tests the manifests in deploy/. It installs them into a playground, and runs the
+// scheduler with the permissions of their ServiceAccount. These permissions must be sufficient, and
+// the scheduler must use each of them.
+//
+// The package also installs the Helm chart with the helm command. It tests upgrades and rollbacks
+// while work runs.
 package deploy

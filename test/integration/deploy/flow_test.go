@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// testFlow checks that the API server assigns the scheduler's calls to the priority levels that the
-// manifests define.
+// testFlow checks that the API server handles the scheduler's requests in the priority levels that
+// the manifests define.
 func testFlow(t *testing.T, c *cluster) {
 	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig(t))
 	if err != nil {
@@ -27,7 +27,7 @@ func testFlow(t *testing.T, c *cluster) {
 		"/api/v1/pods?limit=1": "reprieve",
 		"/apis/coordination.k8s.io/v1/namespaces/" + namespace + "/leases/" + name: "reprieve-leader-election",
 	} {
-		// The API server applies a new FlowSchema a moment later.
+		// A new FlowSchema takes effect after a moment.
 		eventually(t, "flow of "+path, func(ctx context.Context) string {
 			var want flowcontrolv1.FlowSchema
 			if err := c.Get(ctx, client.ObjectKey{Name: schema}, &want); err != nil {

@@ -19,16 +19,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// customRules are for kinds that the role in deploy/ does not include.
+// customRules has grouping rules for kinds that the ClusterRole in deploy/ does not include.
 const customRules = `
             rules:
               - {apiVersion: example.com/v1, kind: Trainer, resource: trainers, roles: [{name: worker, replicas: spec.workers}]}
               - {apiVersion: example.com/v1, kind: Mill, resource: mills, roles: [{name: worker, replicas: spec.wheels}]}
               - {apiVersion: example.com/v1, kind: Ghost, resource: ghosts, roles: [{name: worker, replicas: spec.workers}]}`
 
-// TestGroups derives groups with the rights of the manifests. Pods whose owner's kind is unknown or
-// unreadable wait, and report this in a condition and an event. None of them starts, and all start
-// once the problem is fixed.
+// TestGroups tests derived groups with the permissions of the manifests. If the scheduler cannot
+// read the owner of a pod, the pod must wait. A condition and an event must report the reason. All
+// pods must run after the problem is fixed.
 func TestGroups(t *testing.T) {
 	const kinds = "kinds: [Job, JobSet, LeaderWorkerSet]"
 	rendered := render(t, deployPath(t))
@@ -80,8 +80,8 @@ func TestGroups(t *testing.T) {
 	c.waitHeld(t, ghost, "OwnerUnknown", "does not serve")
 }
 
-// testShape checks that a Job is a gang with the rights of deploy/. If its annotation is removed
-// while its pods run, the pods stay a gang, and an event on the PodGroup reports this.
+// testShape checks that the pods of an annotated Job become a gang. If the annotation is removed
+// while the pods run, they must stay a gang, and an event on the PodGroup must report it.
 func (c *cluster) testShape(t *testing.T) {
 	t.Helper()
 	template := newPod("", "groups", "").Spec
@@ -123,7 +123,7 @@ func (c *cluster) testShape(t *testing.T) {
 	}
 }
 
-// serveKind creates a CRD for a kind without a schema.
+// serveKind creates a CRD whose schema accepts all fields.
 func (c *cluster) serveKind(t *testing.T, kind, plural string) {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: plural + ".example.com"}}
@@ -141,7 +141,7 @@ func (c *cluster) serveKind(t *testing.T, kind, plural string) {
 	c.waitServed(t, made)
 }
 
-// mayRead grants the scheduler the right to read a kind of example.com, as an operator would.
+// mayRead lets the scheduler read a kind of the API group example.com.
 func (c *cluster) mayRead(t *testing.T, plural string) {
 	t.Helper()
 	role := metav1.ObjectMeta{Name: "groups-" + plural}
@@ -153,7 +153,7 @@ func (c *cluster) mayRead(t *testing.T, plural string) {
 		})
 }
 
-// owner creates an object of example.com that requests a gang.
+// owner creates an object of the API group example.com with an annotation that requests a gang.
 func (c *cluster) owner(t *testing.T, kind string, spec map[string]any) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": kind, "spec": spec}}
@@ -169,7 +169,7 @@ func (c *cluster) owner(t *testing.T, kind string, spec map[string]any) *unstruc
 	return u
 }
 
-// podOf returns a pod of an object, in the form that its controller would create.
+// podOf returns a pod of an owner, as the controller of the owner would create it.
 func podOf(owner *unstructured.Unstructured, index int) *corev1.Pod {
 	pod := newPod(fmt.Sprintf("%s-%d", owner.GetName(), index), "groups", "")
 	pod.OwnerReferences = []metav1.OwnerReference{{
@@ -178,8 +178,8 @@ func podOf(owner *unstructured.Unstructured, index int) *corev1.Pod {
 	return pod
 }
 
-// waitHeld waits until both pods of an object report why they wait, and one has an event. Neither
-// may have a node.
+// waitHeld waits until both pods of an owner have a condition with the reason, and one of them has
+// an event. The pods must not have a node.
 func (c *cluster) waitHeld(t *testing.T, owner *unstructured.Unstructured, reason, words string) {
 	t.Helper()
 	var events int
@@ -215,7 +215,7 @@ func (c *cluster) waitHeld(t *testing.T, owner *unstructured.Unstructured, reaso
 	})
 }
 
-// groupOf returns the PodGroup that an object owns; nil for none.
+// groupOf returns the PodGroup that an object owns, or nil.
 func (c *cluster) groupOf(t *testing.T, owner *unstructured.Unstructured) *v1alpha1.PodGroup {
 	t.Helper()
 	var list v1alpha1.PodGroupList

@@ -25,23 +25,23 @@ import (
 
 const (
 	release = "reprieve"
-	// lastRelease is the packed chart that the test upgrades from. There is no release yet, so it
-	// is the first version of the chart in this repository. Its Queues lack the fields that say who
-	// may use them, and it has no derived groups. Its Pods run the scheduler of the work tree.
-	// `make last-release RELEASE=<tag>` packs the chart of a release.
+	// lastRelease is the packed chart that the tests upgrade from. No release exists yet, so it is
+	// the first version of the chart in this repository. Its Queues lack the fields about permitted
+	// users, and it has no derived groups. Its Pods run the current scheduler. `make last-release
+	// RELEASE=<tag>` replaces it by the chart of a release.
 	lastRelease = "testdata/last-release.tgz"
 )
 
-// helm runs the helm command on a cluster, and runs the Pods meanwhile.
+// helm runs the helm command on a cluster. It also runs the Pods of the release, like a kubelet.
 type helm struct {
 	*kubelet
 	path, home string
-	// meanwhile is called repeatedly while the command runs.
+	// meanwhile is called repeatedly while a helm command runs.
 	meanwhile func(t *testing.T)
 }
 
-// startHelm starts a cluster on which nothing is installed, with the given number of nodes in each
-// pool. The release's Pods run on the node of one pool.
+// startHelm starts a cluster without Reprieve. pools maps the name of a pool to its number of
+// nodes. The Pods of the release run on the node of the given pool.
 func startHelm(t *testing.T, pools map[string]int, pool string) *helm {
 	t.Helper()
 	path := filepath.Join(playgroundtest.BinDir(t), "helm")
@@ -54,7 +54,7 @@ func startHelm(t *testing.T, pools map[string]int, pool string) *helm {
 	}
 }
 
-// chartPath returns the path of the work tree's chart.
+// chartPath returns the path of the current chart.
 func chartPath(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(playgroundtest.ModuleRoot(t), "charts", "reprieve")
@@ -71,7 +71,8 @@ func (h *helm) command(t *testing.T, output io.Writer, args ...string) *exec.Cmd
 	return command
 }
 
-// try runs the command until it ends. It also runs the Pods that result until they have settled.
+// try runs a helm command and returns its output. It also runs the Pods of the release, and returns
+// after they have settled.
 func (h *helm) try(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var output bytes.Buffer
@@ -102,7 +103,7 @@ func (h *helm) run(t *testing.T, args ...string) {
 	}
 }
 
-// installed returns the objects of the release.
+// installed returns the objects of the installed release.
 func (h *helm) installed(t *testing.T) manifests {
 	t.Helper()
 	var output bytes.Buffer
@@ -126,7 +127,7 @@ func (h *helm) installed(t *testing.T) manifests {
 	}
 }
 
-// stream creates one short pod after the other while helm runs.
+// stream sets meanwhile to a function that creates one short-lived pod after the other.
 func (h *helm) stream(pool string) {
 	next := 0
 	h.meanwhile = func(t *testing.T) {
@@ -138,7 +139,7 @@ func (h *helm) stream(pool string) {
 	}
 }
 
-// createNamespace creates the release's namespace as the chart's page says.
+// createNamespace creates the namespace of the release as the chart's README describes.
 func (h *helm) createNamespace(t *testing.T) {
 	t.Helper()
 	h.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -146,7 +147,7 @@ func (h *helm) createNamespace(t *testing.T) {
 	}})
 }
 
-// queueField returns a field of a Queue's spec as the API server serves it; "" if it is not set.
+// queueField returns a field of a Queue's spec in JSON, or "" if it is not set.
 func (c *cluster) queueField(ctx context.Context, queue, field string) (string, error) {
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion("reprieve.dev/v1alpha1")

@@ -26,11 +26,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// accountPath is the directory of the ServiceAccount's token in a Pod.
+// accountPath is the directory in a Pod that contains the ServiceAccount's token.
 const accountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// TestImage makes the released image from the program in bin/, and runs it with the settings of the
-// Deployment's Pod: read-only, without capabilities, with the ServiceAccount's token.
+// TestImage builds the image for a release from the program in bin/. It runs the image with the
+// settings of the Deployment's Pod: a read-only file system, no capabilities, and the
+// ServiceAccount's token.
 func TestImage(t *testing.T) {
 	playgroundtest.BinDir(t, append(playgroundtest.ControlPlane(), name)...)
 	root := filepath.Join(t.TempDir(), "root")
@@ -62,7 +63,7 @@ func testImageConfig(t *testing.T, config imageConfig) {
 	}
 }
 
-// testImageFiles checks that the image has the program and the required licences.
+// testImageFiles checks that the image contains exactly the program and the required licences.
 func testImageFiles(t *testing.T, root string) {
 	got := make(map[string]string)
 	if err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -95,7 +96,7 @@ func testImageFiles(t *testing.T, root string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = program.Close() }()
-	// The image has no loader, so the program must be static.
+	// The image contains no dynamic loader, so the program must be static.
 	if program.Section(".interp") != nil {
 		t.Error("the program is not static")
 	}
@@ -112,10 +113,11 @@ func testImageVersion(t *testing.T, config imageConfig, root string) {
 	}
 }
 
-// testImageSchedules schedules a pod with the image on a cluster.
+// testImageSchedules runs the image as a scheduler on a cluster, and checks that it places a pod.
 func testImageSchedules(t *testing.T, config imageConfig, root string) {
 	probe := container{Root: root, Args: append(config.Config.Entrypoint, "--version")}
-	// The kernel ends the child processes of a thread when the thread ends.
+	// When a thread ends, the kernel kills the child processes that the thread has started. So keep
+	// this thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if output, err := probe.command(t).CombinedOutput(); err != nil {
@@ -138,7 +140,7 @@ func testImageSchedules(t *testing.T, config imageConfig, root string) {
 	running.stop(t)
 }
 
-// running is a container that runs.
+// running is a running container.
 type running struct {
 	pid   int
 	log   string
@@ -147,7 +149,8 @@ type running struct {
 	signal func(os.Signal) error
 }
 
-// startContainer runs the image as a kubelet does for the Deployment, and waits until it is ready.
+// startContainer runs the image like a kubelet that runs the Deployment's Pod. It waits until the
+// container is ready.
 func (c *cluster) startContainer(t *testing.T, image imageConfig, root string) *running {
 	t.Helper()
 	server, err := url.Parse(c.playground.RESTConfig().Host)
@@ -170,7 +173,8 @@ func (c *cluster) startContainer(t *testing.T, image imageConfig, root string) *
 		spec.Args = image.Config.Entrypoint
 		for _, arg := range deploymentOf(t, c.manifests).Spec.Template.Spec.Containers[0].Args {
 			if strings.HasPrefix(arg, "--secure-port=") {
-				// Another process of this machine may use that port; in a Pod it is free.
+				// Replace the port. Another process of this machine may use it, although it is free
+				// in a Pod.
 				arg = "--secure-port=" + port
 			}
 			spec.Args = append(spec.Args[:len(spec.Args):len(spec.Args)], arg)
@@ -185,7 +189,8 @@ func (c *cluster) startContainer(t *testing.T, image imageConfig, root string) *
 	}
 }
 
-// folder writes a directory to be mounted into the container, and creates the mount point.
+// folder writes files to a directory that will be mounted at a path in the container. It also
+// creates the mount point.
 func folder(t *testing.T, root, at string, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -203,7 +208,7 @@ func folder(t *testing.T, root, at string, files map[string]string) string {
 	return dir
 }
 
-// freePort returns a port that was free a moment ago.
+// freePort returns a TCP port that no process uses at the moment.
 func freePort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -220,8 +225,8 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// start runs the container until it is ready. If the container ends before, start returns its
-// output.
+// start starts the container and waits until it is ready. If the container ends first, start
+// returns its output instead.
 func (c *container) start(t *testing.T, probe string) (r *running, said string) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
@@ -239,7 +244,7 @@ func (c *container) start(t *testing.T, probe string) (r *running, said string) 
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// The log says how the process ended.
+		// Ignore the error, because the log shows how the process ended.
 		_ = cmd.Wait()
 	}()
 	r = &running{pid: cmd.Process.Pid, log: log.Name(), ended: ended, signal: cmd.Process.Signal}
@@ -250,7 +255,7 @@ func (c *container) start(t *testing.T, probe string) (r *running, said string) 
 			t.Log(r.tail(t))
 		}
 	})
-	// The scheduler makes its certificate itself, in memory.
+	// Skip the verification: the scheduler creates a self-signed certificate in memory.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // as a kubelet probes
 	t.Cleanup(transport.CloseIdleConnections)
 	gone := false
@@ -284,7 +289,7 @@ func (c *container) start(t *testing.T, probe string) (r *running, said string) 
 	return r, ""
 }
 
-// tail returns the end of the output so far.
+// tail returns the last part of the container's output.
 func (r *running) tail(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(r.log)
@@ -295,7 +300,7 @@ func (r *running) tail(t *testing.T) string {
 	return string(raw[max(0, len(raw)-most):])
 }
 
-// stop ends the container as a kubelet does.
+// stop stops the container like a kubelet.
 func (r *running) stop(t *testing.T) {
 	t.Helper()
 	if err := r.signal(syscall.SIGTERM); err != nil {
@@ -308,7 +313,8 @@ func (r *running) stop(t *testing.T) {
 	}
 }
 
-// testConfined checks the process from outside: its rights, and whether it could write anywhere.
+// testConfined checks the privileges of the container's process, and that it cannot write to any
+// file system. It reads the data about the process in /proc.
 func testConfined(t *testing.T, pid int) {
 	t.Helper()
 	read := func(file string) string {
@@ -335,7 +341,7 @@ func testConfined(t *testing.T, pid int) {
 		t.Errorf("want three mounts:\n%s", strings.Join(mounts, "\n"))
 	}
 	for _, mount := range mounts {
-		// The sixth field has the options of the mount.
+		// The sixth field of a line has the options of the mount.
 		if fields := strings.Fields(mount); len(fields) < 6 || !strings.HasPrefix(fields[5], "ro,") {
 			t.Errorf("it may write to %s", mount)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// TestImageHasItsSources copies the files that the Dockerfile copies. It checks that they contain
-// all packages of the scheduler and of the program that builds it.
+// TestImageHasItsSources checks that the Dockerfile copies all packages that the build needs: the
+// packages of the scheduler, and the packages of the program that runs the build.
 func TestImageHasItsSources(t *testing.T) {
 	root := playgroundtest.ModuleRoot(t)
 	ignored := readLines(t, filepath.Join(root, ".dockerignore"))
@@ -34,7 +34,7 @@ func TestImageHasItsSources(t *testing.T) {
 	}
 }
 
-// imageSources returns the files and folders of the repository that the Dockerfile copies.
+// imageSources returns the files and directories of the repository that the Dockerfile copies.
 func imageSources(t *testing.T, dockerfile string) []string {
 	t.Helper()
 	var out []string
@@ -66,7 +66,7 @@ func readLines(t *testing.T, file string) []string {
 	return strings.Split(string(raw), "\n")
 }
 
-// copyTree copies a file, or a folder with all below it.
+// copyTree copies a file, or a directory with its content.
 func copyTree(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {

@@ -20,12 +20,13 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestInstalled runs the scheduler with the rights of the manifests, and checks the results.
+// TestInstalled runs the scheduler with the permissions of the manifests and checks its effects.
 func TestInstalled(t *testing.T) {
 	c := startCluster(t)
 	c.startScheduler(t, name+"-0")
 	c.create(t, priorityClass(low, lowValue), priorityClass(high, highValue))
-	// Each subtest has nodes of its own. Only the last one needs the results of the others.
+	// Subtests use separate nodes, so they run concurrently. The checks after this group need the
+	// results of all of them.
 	t.Run("work", func(t *testing.T) {
 		for what, test := range map[string]func(*testing.T, *cluster){
 			"the pods are admitted":                 testPodsAdmitted,
@@ -60,8 +61,8 @@ func TestInstalled(t *testing.T) {
 	t.Run("no permission is missing", func(t *testing.T) { testMissing(t, c) })
 }
 
-// testPodsAdmitted checks that the namespace admits the Deployment's Pods, given its security
-// level, its quota and the priority class.
+// testPodsAdmitted checks that the API server admits the Pods of the Deployment. The namespace has
+// a Pod Security level and a quota for the priority class.
 func testPodsAdmitted(t *testing.T, c *cluster) {
 	eventually(t, "the Pods of the Deployment", func(ctx context.Context) string {
 		var pods corev1.PodList
@@ -102,7 +103,7 @@ func testLeads(t *testing.T, c *cluster) {
 	})
 }
 
-// leader returns the holder of the lease; empty for none.
+// leader returns the identity in the Lease, or "" if no scheduler holds it.
 func (c *cluster) leader(t *testing.T) string {
 	t.Helper()
 	var lease coordinationv1.Lease
@@ -112,8 +113,8 @@ func (c *cluster) leader(t *testing.T) string {
 	return ptr.Deref(lease.Spec.HolderIdentity, "")
 }
 
-// testEndpoints makes requests without credentials, as a kubelet does, and as a reader of metrics
-// with and without rights.
+// testEndpoints sends requests to the scheduler's HTTP endpoints: without credentials, like a
+// kubelet, and with the tokens of ServiceAccounts with and without permissions.
 func testEndpoints(t *testing.T, c *cluster) {
 	const scraper, auditor, stranger = "scraper", "auditor", "stranger"
 	tokens := map[string]string{"": "", "nonsense": "nonsense"}
@@ -149,7 +150,8 @@ func testEndpoints(t *testing.T, c *cluster) {
 		{path: "/debug/reprieve/snapshot", as: scraper, want: http.StatusForbidden},
 		{path: "/debug/reprieve/snapshot", as: auditor, want: http.StatusOK},
 	} {
-		// The scheduler caches a denial for 10 s, and the API server may not have the new role yet.
+		// Try again for some time: the scheduler caches a denial for 10 seconds, and the API server
+		// may not have the new role yet.
 		eventually(t, tc.path+" as "+tc.as, func(ctx context.Context) string {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.schedulers[0].URL()+tc.path, http.NoBody)
 			if err != nil {
@@ -173,7 +175,7 @@ func testEndpoints(t *testing.T, c *cluster) {
 	}
 }
 
-// transport returns a transport that trusts the schedulers' self-signed certificates.
+// transport returns an HTTP transport that accepts the schedulers' self-signed certificates.
 func (c *cluster) transport(t *testing.T) *http.Transport {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -183,7 +185,7 @@ func (c *cluster) transport(t *testing.T) *http.Transport {
 	return transport
 }
 
-// testUnused checks that requests use all permissions.
+// testUnused checks that the scheduler has used each of its permissions.
 func testUnused(t *testing.T, c *cluster) {
 	granted := append(permissions(t, c.manifests), builtIn()...)
 	minor := stage.Kubernetes(t).Minor
@@ -197,11 +199,11 @@ func testUnused(t *testing.T, c *cluster) {
 	})
 }
 
-// extendedResources is the first minor version of Kubernetes in which a DeviceClass can provide an
-// extended resource.
+// extendedResources is the first minor version of Kubernetes with extended resources that a
+// DeviceClass provides.
 const extendedResources = 36
 
-// usedIn reports whether a minor version of Kubernetes needs a permission.
+// usedIn reports whether the scheduler needs a permission on a minor version of Kubernetes.
 func usedIn(p permission, minor uint) bool {
 	switch p.resource + "." + p.group {
 	case "devicetaintrules.resource.k8s.io":
@@ -216,7 +218,7 @@ func usedIn(p permission, minor uint) bool {
 	return true
 }
 
-// testMissing checks that permissions cover all requests.
+// testMissing checks that no request of the scheduler was rejected because of a missing permission.
 func testMissing(t *testing.T, c *cluster) {
 	for _, request := range refused(readAudit(t, c.auditLog)) {
 		t.Errorf("the API server refused %s", request)

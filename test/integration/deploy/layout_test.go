@@ -21,7 +21,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// These are media types of the Open Container Initiative.
+// These are media types of the Open Container Initiative (OCI).
 const (
 	typeIndex    = "application/vnd.oci.image.index.v1+json"
 	typeManifest = "application/vnd.oci.image.manifest.v1+json"
@@ -29,8 +29,8 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// These types have the fields of an image's documents that the test needs. They do not depend on
-// the library that writes the documents.
+// These types have the fields of OCI documents that the tests need. They are independent of the
+// library that writes the documents.
 type (
 	descriptor struct {
 		MediaType, Digest string
@@ -60,10 +60,10 @@ type (
 	}
 )
 
-// layout is a directory with an image.
+// layout is the directory of an OCI image layout.
 type layout struct{ dir string }
 
-// buildImage makes the image of the scheduler from the program that make build has built.
+// buildImage builds the scheduler's image from the program in bin/, and returns its layout.
 func buildImage(t *testing.T) layout {
 	t.Helper()
 	root := playgroundtest.ModuleRoot(t)
@@ -73,7 +73,8 @@ func buildImage(t *testing.T) layout {
 	}
 	readAll(t, filepath.Join(root, "hack", "release"))
 	dir := filepath.Join(t.TempDir(), "image")
-	// The time and commit are arguments, because changes that are not committed have none.
+	// The commit and its date are arguments here, because the work tree may have changes without a
+	// commit.
 	build := exec.CommandContext(t.Context(), "go", "run", ".", "image", "-root", "../..", "-binary", binary, "-out", dir,
 		"-version", "v0.0.0-test", "-commit", "0123abc", "-date", "1700000000", "-registry", "registry.example/reprieve")
 	build.Dir = filepath.Join(root, "hack", "release")
@@ -84,8 +85,8 @@ func buildImage(t *testing.T) layout {
 	return layout{dir}
 }
 
-// readAll reads the source files of the program that the test runs. So the go command knows that
-// the result depends on them, and does not use a cached one.
+// readAll reads all source files in a directory. The test runs a program that is built from them.
+// Go's test cache then notices when one of them changes.
 func readAll(t *testing.T, dir string) {
 	t.Helper()
 	if err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -98,7 +99,7 @@ func readAll(t *testing.T, dir string) {
 	}
 }
 
-// blob returns the content of a descriptor, after it has checked the digest and the size.
+// blob returns the content that a descriptor refers to. It checks the digest and the size.
 func (l layout) blob(t *testing.T, d descriptor, mediaType string) []byte {
 	t.Helper()
 	if d.MediaType != mediaType {
@@ -129,8 +130,8 @@ func decode[T any](t *testing.T, raw []byte) T {
 	return out
 }
 
-// image returns the configuration of the image for a platform, and unpacks its files into a
-// directory as runtimes do.
+// image returns the configuration of the image for a platform. It unpacks the files of the image to
+// the directory root.
 func (l layout) image(t *testing.T, goos, arch, root string) imageConfig {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(l.dir, "index.json"))
@@ -173,8 +174,7 @@ func (l layout) image(t *testing.T, goos, arch, root string) imageConfig {
 	return config
 }
 
-// unpack writes the files of a layer. It returns an error for anything but files and directories of
-// root.
+// unpack unpacks a layer. Only regular files and directories that root owns are permitted.
 func unpack(root string, layer []byte) error {
 	for archive := tar.NewReader(bytes.NewReader(layer)); ; {
 		h, err := archive.Next()

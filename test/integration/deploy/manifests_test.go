@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// name is the name of all objects that need no other name.
+	// name is the name of most objects in the manifests.
 	name      = "reprieve-scheduler"
 	namespace = "reprieve-system"
 	port      = 10259
 	configKey = "scheduler.yaml"
 )
 
-// apiVersions are all API versions that the manifests may use. Kubernetes 1.34 serves each of them
-// by default.
+// apiVersions has the API versions that the manifests may use. Kubernetes 1.34 serves them by
+// default.
 var apiVersions = []string{
 	"v1", "apps/v1", "policy/v1", "rbac.authorization.k8s.io/v1", "apiextensions.k8s.io/v1", "admissionregistration.k8s.io/v1",
 	"flowcontrol.apiserver.k8s.io/v1",
@@ -99,7 +99,7 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-// TestSelectors checks that all label selectors match the scheduler's Pods.
+// TestSelectors checks that each label selector in the manifests matches the scheduler's Pods.
 func TestSelectors(t *testing.T) {
 	m := render(t, deployPath(t))
 	labels := deploymentOf(t, m).Spec.Template.Labels
@@ -129,7 +129,7 @@ func TestAPIVersions(t *testing.T) {
 	}
 }
 
-// TestConfigMap checks that the installed configuration has the same effect as none.
+// TestConfigMap checks that the installed configuration equals the default configuration.
 func TestConfigMap(t *testing.T) {
 	decode := func(raw []byte) map[string]any {
 		var out map[string]any
@@ -155,7 +155,7 @@ func TestConfigMap(t *testing.T) {
 	}
 }
 
-// TestCRDs checks that both kustomizations have all CRDs.
+// TestCRDs checks that both kustomizations include all CRDs.
 func TestCRDs(t *testing.T) {
 	files, err := filepath.Glob(deployPath(t, "crds", "reprieve.dev_*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -168,7 +168,8 @@ func TestCRDs(t *testing.T) {
 	}
 }
 
-// TestRBAC checks that no rule grants rights by a wildcard, which requests cannot show.
+// TestRBAC checks that no rule uses a wildcard. The audit log cannot show whether the scheduler
+// needs all that a wildcard permits.
 func TestRBAC(t *testing.T) {
 	m := render(t, deployPath(t))
 	for _, p := range permissions(t, m) {
@@ -183,7 +184,7 @@ func TestRBAC(t *testing.T) {
 		}
 	}
 	for _, object := range slices.Concat(m.ofKind("ClusterRoleBinding"), m.ofKind("RoleBinding")) {
-		// RoleBindings and ClusterRoleBindings have the same fields here.
+		// The type RoleBinding also fits ClusterRoleBindings here.
 		binding := typed[rbacv1.RoleBinding](t, object)
 		want := rbacv1.Subject{Kind: "ServiceAccount", Name: name, Namespace: namespace}
 		if len(binding.Subjects) != 1 || binding.Subjects[0] != want {
@@ -192,7 +193,7 @@ func TestRBAC(t *testing.T) {
 	}
 }
 
-// TestOverlay tries the changes that the README recommends for a user's own kustomization.
+// TestOverlay tests the changes to the manifests that the README of deploy/ recommends to users.
 func TestOverlay(t *testing.T) {
 	m := overlay(t, `
 components: [$BASE/components/control-plane]

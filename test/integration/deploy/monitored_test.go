@@ -24,26 +24,28 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// labelsOf has the label names of each metric.
+// labelsOf maps the name of a metric to the names of its labels.
 type labelsOf map[string]map[string]bool
 
 var (
-	// namedMetric matches a metric in an expression, with its label matchers.
+	// namedMetric matches a metric in a PromQL expression. Its groups are the name and the label
+	// matchers.
 	namedMetric = regexp.MustCompile(`\b((?:reprieve|scheduler|rest_client|leader_election)_[a-z_]+)(?:\{([^}]*)\})?`)
-	// grouping matches the labels by which an expression sums.
+	// grouping matches a "by" clause. Its group has the label names.
 	grouping = regexp.MustCompile(`\bby \(([^)]*)\)`)
-	// matcher matches one label matcher.
+	// matcher matches one label matcher. Its groups are the label, the operator and the value.
 	matcher = regexp.MustCompile(`([a-z_]+)(=~|!=|!~|=)"([^"]*)"`)
 )
 
-// labelValues returns the possible values of the labels that have a fixed set of values.
+// labelValues maps a label to its possible values. It has only the labels with a fixed set of
+// values.
 func labelValues() map[string][]string {
 	return map[string][]string{
 		"operation": {string(metrics.Preemption), string(metrics.Completion)},
 		"result": {
 			string(metrics.Success), string(metrics.Failure), string(metrics.Abandoned),
 			string(metrics.Fits), string(metrics.Preempts), string(metrics.Infeasible), string(metrics.Broken),
-			// kube-scheduler's own.
+			// These are values of kube-scheduler's metrics.
 			"scheduled", "unschedulable",
 		},
 		"refusal": {string(metrics.FirstTime), string(metrics.Repeated)},
@@ -52,8 +54,8 @@ func labelValues() map[string][]string {
 	}
 }
 
-// monitoringExpressions returns the expressions of the chart's alerts and dashboard, by the name of
-// the alert or panel.
+// monitoringExpressions returns the PromQL expressions of the chart's alerts and dashboard. The
+// keys are the names of alerts and panels.
 func monitoringExpressions(t *testing.T) map[string]string {
 	t.Helper()
 	read := func(name string, into any) {
@@ -95,7 +97,8 @@ func monitoringExpressions(t *testing.T) map[string]string {
 	return out
 }
 
-// missing returns the metrics and labels in an expression that the scheduler does not expose.
+// missing returns the metrics, labels and label values in an expression that the scheduler does not
+// expose.
 func missing(expression string, shown labelsOf) []string {
 	var out []string
 	grouped := map[string]bool{"instance": true}
@@ -145,8 +148,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// testMonitored compares the alerts and the dashboard with the metrics of a scheduler that has
-// worked.
+// testMonitored checks that the metrics and labels in the alerts and the dashboard exist. It
+// compares them with the metrics of a scheduler that has scheduled pods.
 func testMonitored(t *testing.T, c *cluster) {
 	queue := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "monitored"}, Spec: v1alpha1.QueueSpec{
 		Quota: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")},
@@ -184,7 +187,7 @@ func testMonitored(t *testing.T, c *cluster) {
 	})
 }
 
-// labelsIn reads the names of metrics and labels from the text of /metrics.
+// labelsIn returns the metrics and labels in a response of the endpoint /metrics.
 func labelsIn(text string) labelsOf {
 	sample := regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? `)
 	label := regexp.MustCompile(`([a-zA-Z_][a-zA-Z0-9_]*)="(?:[^"\\]|\\.)*"`)
@@ -204,7 +207,7 @@ func labelsIn(text string) labelsOf {
 	return out
 }
 
-// reader returns a function that gets pages of the scheduler with a token.
+// reader returns a function that requests a URL of the scheduler with a token.
 func (c *cluster) reader(t *testing.T, token string) func(ctx context.Context, url string) (string, error) {
 	t.Helper()
 	transport := c.transport(t)

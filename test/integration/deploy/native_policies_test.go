@@ -22,8 +22,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestNativeTenant checks that the policies of the component refuse the same changes of PodGroups of
-// scheduling.k8s.io as the other policies refuse of PodGroups of reprieve.dev.
+// TestNativeTenant tests the component's admission policies for PodGroups of scheduling.k8s.io.
+// They must reject the same changes that the base policies reject for PodGroups of reprieve.dev.
 func TestNativeTenant(t *testing.T) {
 	if stage.Kubernetes(t).Minor < 36 {
 		t.Skip("Kubernetes has no such PodGroups")
@@ -82,7 +82,7 @@ func testNativeDeletion(t *testing.T, c *cluster, tenant client.Client) {
 		eventually(t, "the refusal", func(ctx context.Context) string {
 			return refusedBy(tenant.Delete(ctx, nativeGang(t, "short", ""), client.DryRunAll), "has members on nodes")
 		})
-		// One member is fewer than the gang needs, and still has a node.
+		// The gang has fewer members than it needs, but one member still has a node.
 		if err := tenant.Delete(t.Context(), newPod("short-0", "", "")); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func testNativeDeletion(t *testing.T, c *cluster, tenant client.Client) {
 	})
 }
 
-// nativeConditions are the conditions of a PodGroup of scheduling.k8s.io.
+// nativeConditions returns the conditions of a PodGroup of scheduling.k8s.io.
 func (c *cluster) nativeConditions(ctx context.Context, t *testing.T, group string) []metav1.Condition {
 	t.Helper()
 	pg := nativeGang(t, group, "")
@@ -126,7 +126,8 @@ func testNativeSize(t *testing.T, tenant client.Client) {
 	}
 }
 
-// testNativeNumber: the quota of deploy/README.md bounds the number of groups in a namespace.
+// testNativeNumber checks that the ResourceQuota in deploy/README.md limits the number of PodGroups
+// in a namespace.
 func testNativeNumber(t *testing.T, c *cluster) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "counted"}}
 	c.create(t, ns)
@@ -194,7 +195,8 @@ func testNativeQuotas(t *testing.T, c *cluster, tenant client.Client) {
 	})
 }
 
-// testNativeSystemClasses: Kubernetes itself refuses the priorities of the system, in every namespace and for every user.
+// testNativeSystemClasses checks that Kubernetes rejects PodGroups with the system's
+// PriorityClasses, in every namespace and for every user.
 func testNativeSystemClasses(t *testing.T, c *cluster) {
 	for _, class := range []string{"system-cluster-critical", "system-node-critical"} {
 		for _, namespace := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem} {
@@ -206,7 +208,8 @@ func testNativeSystemClasses(t *testing.T, c *cluster) {
 	}
 }
 
-// testNativeQueues: a group names the Queue in its label, within the bounds of the Queue, and keeps it while members have a node.
+// testNativeQueues checks the label of a PodGroup that names its Queue. The Queue must permit the
+// PodGroup's priority, and the label must not change while a member has a node.
 func testNativeQueues(t *testing.T, c *cluster, tenant client.Client) {
 	c.create(t, priorityClass(high, highValue),
 		&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "open"}, Spec: v1alpha1.QueueSpec{MaxPriorityClass: ptr.To(low)}},
@@ -245,8 +248,8 @@ func testNativeQueues(t *testing.T, c *cluster, tenant client.Client) {
 	}
 }
 
-// testNativeStatus checks that only Reprieve may write its conditions. All other conditions may be
-// written by each user with the right to the status.
+// testNativeStatus checks that only Reprieve may write conditions whose types begin with
+// reprieve.dev/. Other conditions may be written by each user who may write the status.
 func testNativeStatus(t *testing.T, c *cluster) {
 	const refused = "the conditions of a PodGroup whose types begin with reprieve.dev/ are written by Reprieve alone"
 	write := func(ctx context.Context, by client.Client, change func([]metav1.Condition) []metav1.Condition) error {
@@ -282,8 +285,9 @@ func testNativeStatus(t *testing.T, c *cluster) {
 	}
 }
 
-// TestNativePoliciesWithoutTheAPI: the component's policies are installed without an error or a warning where the API server does not serve
-// these PodGroups, and the policies for other PodGroups work as before.
+// TestNativePoliciesWithoutTheAPI checks the component's admission policies on an API server
+// without PodGroups of scheduling.k8s.io. They must cause no error and no warning, and the base
+// policies must work as usual.
 func TestNativePoliciesWithoutTheAPI(t *testing.T) {
 	c := startClusterOf(t, overlay(t, nativeComponent), map[string]int{tenantPool: 1}, playground.Options{})
 	requireTypesChecked(t, c, c.manifests.ofKind("ValidatingAdmissionPolicy"))

@@ -22,12 +22,11 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// nativeComponent is the line that a user's kustomization adds for the PodGroups of
+// nativeComponent is the line in a user's kustomization that adds the component for PodGroups of
 // scheduling.k8s.io.
 const nativeComponent = "components: [$BASE/components/native-workload-api]\n"
 
-// nativeGang returns a PodGroup of scheduling.k8s.io that needs two members and is evicted as a
-// whole.
+// nativeGang returns a PodGroup of scheduling.k8s.io with minCount 2. It is evicted as a whole.
 func nativeGang(t *testing.T, groupName, class string) client.Object {
 	t.Helper()
 	return stage.NativeGroups(t).New(metav1.NamespaceDefault, stage.Group{Name: groupName, MinCount: 2, Whole: true, Priority: class})
@@ -37,14 +36,15 @@ func nativeMemberOf(group string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group} }
 }
 
-// added returns the permissions that the component adds.
+// added returns the permissions in the manifests that deploy/ alone does not have.
 func added(t *testing.T, m manifests) []permission {
 	t.Helper()
 	base := permissions(t, render(t, deployPath(t)))
 	return slices.DeleteFunc(permissions(t, m), func(p permission) bool { return slices.Contains(base, p) })
 }
 
-// TestNativeWorkloadAPI runs the scheduler with the component's rights, on a cluster that serves the API.
+// TestNativeWorkloadAPI runs the scheduler with the permissions of the component, on a cluster that
+// serves PodGroups of scheduling.k8s.io.
 func TestNativeWorkloadAPI(t *testing.T) {
 	if stage.Kubernetes(t).WorkloadAPI == "v1alpha1" {
 		testWorkloadRefs(t)
@@ -81,8 +81,8 @@ func TestNativeWorkloadAPI(t *testing.T) {
 	t.Run("without the component", func(t *testing.T) { testWithoutComponent(t, c) })
 }
 
-// wantUsed checks the number of the component's permissions for this version of Kubernetes. It also
-// checks that requests use all of them, and that none is missing.
+// wantUsed checks the number of permissions that the component adds for the current version of
+// Kubernetes. The scheduler must have used each of them, and no request may have been rejected.
 func wantUsed(t *testing.T, c *cluster, count int) {
 	t.Helper()
 	minor := stage.Kubernetes(t).Minor
@@ -100,8 +100,8 @@ func wantUsed(t *testing.T, c *cluster, count int) {
 	testMissing(t, c)
 }
 
-// testWorkloadRefs repeats TestNativeWorkloadAPI with pods that name groups of Workloads. The
-// scheduler creates the PodGroups for them.
+// testWorkloadRefs runs the cases of TestNativeWorkloadAPI on versions of Kubernetes where pods
+// refer to a Workload. The scheduler creates the PodGroups for these pods.
 func testWorkloadRefs(t *testing.T) {
 	c := startClusterOf(t, overlay(t, nativeComponent), map[string]int{"gang": 2}, playground.Options{NativeWorkloadAPI: true})
 	c.startScheduler(t, name+"-0")
@@ -132,8 +132,8 @@ func testWorkloadRefs(t *testing.T) {
 	wantUsed(t, c, 2)
 }
 
-// testWithoutComponent removes the rights. A scheduler that starts then ignores those PodGroups,
-// and reports it.
+// testWithoutComponent removes the permissions of the component. A scheduler that starts afterwards
+// must ignore PodGroups of scheduling.k8s.io and report this.
 func testWithoutComponent(t *testing.T, c *cluster) {
 	role := typed[rbacv1.ClusterRole](t, render(t, deployPath(t)).find(t, "ClusterRole", name))
 	if err := c.Update(t.Context(), role); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// These are the priority classes of the tests.
+// These are the names and values of the tests' PriorityClasses.
 const (
 	low       = "low"
 	high      = "high"
@@ -33,7 +33,7 @@ func priorityClass(name string, value int32) *schedulingv1.PriorityClass {
 	return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
 }
 
-// newPod returns a pod for the nodes of one pool.
+// newPod returns a pod that runs only on the nodes of a pool.
 func newPod(podName, pool, class string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: meta(podName),
@@ -51,7 +51,7 @@ func newPod(podName, pool, class string, change ...func(*corev1.Pod)) *corev1.Po
 	return pod
 }
 
-// asks sets a request and an equal limit.
+// asks returns a function that sets a request of a pod, and an equal limit.
 func asks(resourceName corev1.ResourceName, quantity string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		list := corev1.ResourceList{resourceName: resource.MustParse(quantity)}
@@ -59,7 +59,7 @@ func asks(resourceName corev1.ResourceName, quantity string) func(*corev1.Pod) {
 	}
 }
 
-// memberOf puts the pod into a group.
+// memberOf returns a function that makes a pod a member of a PodGroup.
 func memberOf(group string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Labels = map[string]string{v1alpha1.LabelPodGroup: group}
@@ -96,7 +96,7 @@ func (c *cluster) waitGone(t *testing.T, names ...string) {
 	}
 }
 
-// eventsOn returns the events on an object that have the reason.
+// eventsOn returns the events about an object with the given reason.
 func (c *cluster) eventsOn(ctx context.Context, t *testing.T, kind, object, reason string) []eventsv1.Event {
 	t.Helper()
 	var events eventsv1.EventList
@@ -118,7 +118,7 @@ func (c *cluster) waitEvent(t *testing.T, kind, object, reason string) {
 	})
 }
 
-// nodeOf returns the only node of a pool.
+// nodeOf returns the node of a pool with one node.
 func (c *cluster) nodeOf(t *testing.T, pool string) *corev1.Node {
 	t.Helper()
 	var nodes corev1.NodeList
@@ -128,7 +128,8 @@ func (c *cluster) nodeOf(t *testing.T, pool string) *corev1.Node {
 	return &nodes.Items[0]
 }
 
-// waitGroup waits until a PodGroup is in the expected state. check returns the difference, or "".
+// waitGroup waits until check returns "" for a PodGroup. Otherwise check describes what is
+// different from the expected state.
 func (c *cluster) waitGroup(t *testing.T, group string, check func(*v1alpha1.PodGroup) string) {
 	t.Helper()
 	eventually(t, "PodGroup "+group, func(ctx context.Context) string {

@@ -21,7 +21,7 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// gangOfTwo returns the policy of the gangs in these tests.
+// gangOfTwo returns the policy of a gang with minCount 2 that is evicted as a whole.
 func gangOfTwo(class string) v1alpha1.PodGroupPolicy {
 	return v1alpha1.PodGroupPolicy{
 		SchedulingPolicy:  &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: 2}},
@@ -30,7 +30,8 @@ func gangOfTwo(class string) v1alpha1.PodGroupPolicy {
 	}
 }
 
-// isScheduled returns a check that a PodGroup is scheduled with the given priority.
+// isScheduled returns a check for waitGroup: the PodGroup must be scheduled and have the given
+// priority.
 func isScheduled(priority int32) func(*v1alpha1.PodGroup) string {
 	return func(pg *v1alpha1.PodGroup) string {
 		if got := ptr.Deref(pg.Spec.Priority, -1); got != priority {
@@ -46,8 +47,8 @@ func isScheduled(priority int32) func(*v1alpha1.PodGroup) string {
 	}
 }
 
-// testGangs fills two nodes with a gang from a Workload's template, and preempts it for another
-// gang.
+// testGangs creates a gang from a template of a Workload, which fills two nodes. A second gang with
+// a higher priority must preempt it.
 func testGangs(t *testing.T, c *cluster) {
 	c.create(t,
 		&v1alpha1.Workload{
@@ -69,7 +70,8 @@ func testGangs(t *testing.T, c *cluster) {
 
 	c.create(t,
 		&v1alpha1.PodGroup{ObjectMeta: meta("serve"), Spec: v1alpha1.PodGroupSpec{PodGroupPolicy: gangOfTwo(high)}},
-		// The preemptor needs only two GPUs, but the other gang is still evicted as a whole.
+		// The preemptor needs only two GPUs of each node, but the victim must be evicted as a
+		// whole.
 		newPod("serve-0", "gang", high, memberOf("serve"), asks("nvidia.com/gpu", "2")),
 		newPod("serve-1", "gang", high, memberOf("serve"), asks("nvidia.com/gpu", "2")))
 	c.waitRunning(t, "serve-0", "serve-1")
@@ -88,7 +90,8 @@ func testGangs(t *testing.T, c *cluster) {
 	c.waitEvent(t, "PodGroup", "serve", "Preempting")
 }
 
-// testTrees preempts a tree as a whole, although the preemptor needs the room of one PodGroup.
+// testTrees checks that a tree with disruption mode All is evicted as a whole, even if the
+// preemptor needs the room of only one PodGroup.
 func testTrees(t *testing.T, c *cluster) {
 	all, class := v1alpha1.CompositeDisruptionModeAll, low
 	tree := &v1alpha1.CompositePodGroup{ObjectMeta: meta("inference"), Spec: v1alpha1.CompositePodGroupSpec{PriorityClassName: &class, DisruptionMode: &all}}
@@ -117,8 +120,8 @@ func testPods(t *testing.T, c *cluster) {
 	c.waitEvent(t, "Pod", "web", "Preempting")
 }
 
-// testBudget uses a budget that allows no disruption. Preemption respects the budget only if it has
-// a choice.
+// testBudget tests a PodDisruptionBudget that allows no disruption. Preemption must respect it if
+// there are other victims, and violate it otherwise.
 func testBudget(t *testing.T, c *cluster) {
 	budget := &policyv1.PodDisruptionBudget{
 		ObjectMeta: meta("covered"),
@@ -156,7 +159,8 @@ func testPorts(t *testing.T, c *cluster) {
 	c.waitGone(t, "port-low")
 }
 
-// testToleration protects a class for some seconds from a priority that may preempt it afterwards.
+// testToleration checks that a toleration protects a pod for some seconds, and that the pod may be
+// preempted afterwards.
 func testToleration(t *testing.T, c *cluster) {
 	class := priorityClass("guaranteed", lowValue)
 	class.Annotations = map[string]string{
@@ -171,7 +175,7 @@ func testToleration(t *testing.T, c *cluster) {
 	c.waitGone(t, "tolerating")
 }
 
-// testTakeover ends the leader. The standby becomes the leader with the same rights, and preempts.
+// testTakeover stops the leader. The standby must become the leader and be able to preempt.
 func testTakeover(t *testing.T, c *cluster) {
 	c.create(t, newPod("before", "takeover", low, asks("nvidia.com/gpu", "4")))
 	c.waitRunning(t, "before")
@@ -187,8 +191,8 @@ func testTakeover(t *testing.T, c *cluster) {
 	}
 }
 
-// testRetry makes a pod fail repeatedly for the same reason, which must give one event with a
-// count.
+// testRetry checks the events of a pod that fails repeatedly for the same reason. The pod must have
+// one event with a count.
 func testRetry(t *testing.T, c *cluster) {
 	const label = "example.com/late"
 	c.create(t, newPod("stuck", "retry", low, asks(corev1.ResourceCPU, "1000"), func(pod *corev1.Pod) {
@@ -203,7 +207,8 @@ func testRetry(t *testing.T, c *cluster) {
 		}
 	}
 	eventually(t, "a repeated event", func(ctx context.Context) string {
-		// A node that matches the pod triggers a retry. This node never has enough room.
+		// The change to "yes" makes the scheduler retry the pod. The node matches the pod but is
+		// always too small.
 		set("no")
 		set("yes")
 		events := c.eventsOn(ctx, t, "Pod", "stuck", "FailedScheduling")

@@ -24,16 +24,17 @@ import (
 )
 
 const (
-	// scrapeEvery is the interval at which the tests' Prometheus scrapes and evaluates.
+	// scrapeEvery is the interval of Prometheus for scrapes and for the evaluation of rules.
 	scrapeEvery = time.Second
-	// rateInterval is the value that Grafana computes for $__rate_interval from that interval.
+	// rateInterval is the value of the variable $__rate_interval in Grafana, which depends on the
+	// scrape interval.
 	rateInterval = 4 * scrapeEvery
 )
 
-// prometheus is a server that scrapes a scheduler.
+// prometheus is a running Prometheus server.
 type prometheus struct{ url string }
 
-// prometheusConfig has the fields of a configuration that docs/monitoring.md uses.
+// prometheusConfig has the fields of a Prometheus configuration that docs/monitoring.md uses.
 type prometheusConfig struct {
 	Global        *prometheusGlobal  `json:"global,omitempty"`
 	RuleFiles     []string           `json:"rule_files"`
@@ -51,7 +52,7 @@ type prometheusScrape struct {
 	Scheme        string            `json:"scheme"`
 	Authorization map[string]string `json:"authorization"`
 	TLSConfig     map[string]bool   `json:"tls_config"`
-	// Discovery and Relabel select the Pods of a cluster.
+	// Discovery finds the Pods of a cluster, and Relabel selects some of them.
 	Discovery []map[string]any      `json:"kubernetes_sd_configs,omitempty"`
 	Relabel   []prometheusRelabel   `json:"relabel_configs,omitempty"`
 	Static    []map[string][]string `json:"static_configs,omitempty"`
@@ -63,7 +64,8 @@ type prometheusRelabel struct {
 	Action       string   `json:"action"`
 }
 
-// prometheusPath returns the path of the binary. bin/ has it only if the tests were built.
+// prometheusPath returns the path of the Prometheus binary. The test fails if the binary is
+// missing.
 func prometheusPath(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(playgroundtest.BinDir(t, playgroundtest.ControlPlane()...), "prometheus")
@@ -73,7 +75,8 @@ func prometheusPath(t *testing.T) string {
 	return path
 }
 
-// documentedPrometheus returns the configuration of docs/monitoring.md, its first YAML block.
+// documentedPrometheus returns the Prometheus configuration in docs/monitoring.md, which is the
+// first YAML block of the page.
 func documentedPrometheus(t *testing.T) prometheusConfig {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", "monitoring.md"))
@@ -92,8 +95,8 @@ func documentedPrometheus(t *testing.T) prometheusConfig {
 	return config
 }
 
-// TestDocumentedPrometheus checks that the configuration of docs/monitoring.md selects the Pods of
-// the Deployment.
+// TestDocumentedPrometheus checks that the Prometheus configuration in docs/monitoring.md selects
+// the Pods of the Deployment.
 func TestDocumentedPrometheus(t *testing.T) {
 	scrape := documentedPrometheus(t).ScrapeConfigs[0]
 	template := deploymentOf(t, render(t, deployPath(t))).Spec.Template
@@ -115,8 +118,8 @@ func TestDocumentedPrometheus(t *testing.T) {
 	}
 }
 
-// startPrometheus starts a Prometheus with the configuration of docs/monitoring.md. It replaces the
-// address of the scheduler, the token and the alerts.
+// startPrometheus starts Prometheus with the configuration in docs/monitoring.md. It replaces the
+// scheduler's address, the token and the files with alerts.
 func (c *cluster) startPrometheus(t *testing.T, token string) *prometheus {
 	t.Helper()
 	dir := t.TempDir()
@@ -141,7 +144,7 @@ func (c *cluster) startPrometheus(t *testing.T, token string) *prometheus {
 	return runPrometheus(t, "--config.file="+write("prometheus.yaml", raw), "--storage.tsdb.path="+filepath.Join(dir, "data"))
 }
 
-// runPrometheus runs a Prometheus on a free port until the test ends.
+// runPrometheus runs Prometheus on a free port until the test ends.
 func runPrometheus(t *testing.T, args ...string) *prometheus {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
@@ -182,7 +185,8 @@ func runPrometheus(t *testing.T, args ...string) *prometheus {
 	return p
 }
 
-// ask decodes the data of an API answer into into, which may be nil.
+// ask sends a request to the API of Prometheus. It decodes the data of the response into "into",
+// unless "into" is nil.
 func (p *prometheus) ask(ctx context.Context, path string, parameters url.Values, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path+"?"+parameters.Encode(), http.NoBody)
 	if err != nil {
@@ -206,14 +210,14 @@ func (p *prometheus) ask(ctx context.Context, path string, parameters url.Values
 	return nil
 }
 
-// series is a line in a panel.
+// series is a time series in a response of Prometheus.
 type series struct {
 	Metric map[string]string `json:"metric"`
-	// Values are pairs: a time in seconds, and a number as text.
+	// Values has samples. A sample is a pair of a time in seconds, and a number as a string.
 	Values [][2]json.RawMessage `json:"values"`
 }
 
-// over returns the values of an expression over a period.
+// over returns the values of an expression between two times.
 func (p *prometheus) over(ctx context.Context, expression string, from, to time.Time) ([]series, error) {
 	seconds := func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 	var out struct{ Result []series }
@@ -223,7 +227,7 @@ func (p *prometheus) over(ctx context.Context, expression string, from, to time.
 	return out.Result, err
 }
 
-// highest returns the greatest value. some is false if no value is a number.
+// highest returns the greatest value of all series. some is false if there is no value.
 func highest(all []series) (value float64, some bool) {
 	for _, s := range all {
 		for _, pair := range s.Values {
@@ -239,13 +243,13 @@ func highest(all []series) (value float64, some bool) {
 	return value, some
 }
 
-// alertState is the state of an alert in Prometheus.
+// alertState is the state of an alerting rule.
 type alertState struct {
 	Name, State, Health, LastError string
 	LastEvaluation                 time.Time
 }
 
-// alerts returns the alerts of all rules.
+// alerts returns the states of all alerting rules by name.
 func (p *prometheus) alerts(ctx context.Context) (map[string]alertState, error) {
 	var answer struct {
 		Groups []struct{ Rules []alertState }

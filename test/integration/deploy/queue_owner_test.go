@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// testQueueOwner checks that the owner of a queue may change its min-runtimes up to the caps of the
-// parent, and nothing else.
+// testQueueOwner checks that the owner of a Queue may change only its min-runtimes, and only up to
+// the maximum in the annotations of the parent Queue.
 func testQueueOwner(t *testing.T, c *cluster) {
 	const owner, capped, onlyThese = "owner", "is above the cap of Queue", "may change spec.preemptMinRuntime and spec.reclaimMinRuntime only"
 	parent := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "org", Annotations: map[string]string{
@@ -75,7 +75,8 @@ func testQueueOwner(t *testing.T, c *cluster) {
 	}
 }
 
-// TestQueueOwnerFields checks that the policy for owners compares every field of a Queue's spec.
+// TestQueueOwnerFields checks that the admission policy for owners compares every field in the spec
+// of a Queue.
 func TestQueueOwnerFields(t *testing.T) {
 	policy := typed[admissionv1.ValidatingAdmissionPolicy](t, render(t, deployPath(t)).find(t, "ValidatingAdmissionPolicy", "queue-owners.reprieve.dev"))
 	var all string

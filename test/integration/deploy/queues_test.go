@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// testQueues creates a queue without work, and checks its status.
+// testQueues checks the status of a Queue without work.
 func testQueues(t *testing.T, c *cluster) {
 	c.create(t, &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
 	eventually(t, "Queue team", func(ctx context.Context) string {
@@ -29,7 +29,8 @@ func testQueues(t *testing.T, c *cluster) {
 	})
 }
 
-// testReclaim reclaims the quota of a queue from a queue without quota, regardless of priorities.
+// testReclaim checks that a Queue reclaims its quota from a Queue without quota, even from work of
+// higher priority.
 func testReclaim(t *testing.T, c *cluster) {
 	lender := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "lender"}}
 	lender.Spec.Quota = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4")}
@@ -41,7 +42,7 @@ func testReclaim(t *testing.T, c *cluster) {
 	}
 	c.create(t, newPod("borrowed", "queues", high, inQueue("borrower"), asks("nvidia.com/gpu", "4")))
 	c.waitRunning(t, "borrowed")
-	// Shares matter only if the queues request more than the cluster has.
+	// Fair shares restrict a Queue only if all Queues together request more than the cluster has.
 	c.create(t, newPod("greedy", "queues", high, inQueue("borrower"), asks("nvidia.com/gpu", "1000")))
 	c.create(t, newPod("claim", "queues", low, inQueue("lender"), asks("nvidia.com/gpu", "4")))
 	c.waitRunning(t, "claim")

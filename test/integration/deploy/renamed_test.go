@@ -9,7 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// readmePatch returns the first patch in deploy/README.md after the given words.
+// readmePatch returns the first patch that follows the words in deploy/README.md.
 func readmePatch(t *testing.T, words string) string {
 	t.Helper()
 	raw, err := os.ReadFile(deployPath(t, "README.md"))
@@ -26,8 +26,8 @@ func readmePatch(t *testing.T, words string) string {
 	return "patches:\n" + strings.ReplaceAll("\n"+block, "\n"+indent, "\n")[1:] + "\n"
 }
 
-// TestRenamedAccount applies the README's patch for another user name. All policies then give that
-// user the rights of Reprieve.
+// TestRenamedAccount applies the patch in deploy/README.md for another user name of the scheduler.
+// All admission policies must then give this user the rights of Reprieve.
 func TestRenamedAccount(t *testing.T) {
 	patch := strings.NewReplacer("NAMESPACE", "batch", "NAME", "placer").Replace(readmePatch(t, "To patch the policies:"))
 	const want = "request.userInfo.username != 'system:serviceaccount:batch:placer'"
@@ -49,8 +49,8 @@ func TestRenamedAccount(t *testing.T) {
 	}
 }
 
-// TestMoreSystemNamespaces applies the README's patch for another namespace. The system's
-// PriorityClasses may then be used there too.
+// TestMoreSystemNamespaces applies the patch in deploy/README.md for another system namespace. Pods
+// in this namespace may then use the system's PriorityClasses.
 func TestMoreSystemNamespaces(t *testing.T) {
 	patch := strings.ReplaceAll(readmePatch(t, "are for `kube-system`"), "NAMESPACE", "node-agents")
 	m := overlay(t, patch)

@@ -14,10 +14,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// manifests are rendered objects, in the order of kubectl apply -k.
+// manifests has rendered objects in the order in which kubectl apply -k creates them.
 type manifests []*unstructured.Unstructured
 
-// deployPath returns a path under deploy/.
+// deployPath returns the absolute path of a file or directory in deploy/.
 func deployPath(t *testing.T, elements ...string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(append([]string{playgroundtest.ModuleRoot(t), "deploy"}, elements...)...))
@@ -27,7 +27,7 @@ func deployPath(t *testing.T, elements ...string) string {
 	return path
 }
 
-// render renders a directory as kubectl kustomize does.
+// render returns the objects of a kustomization, as kubectl kustomize renders them.
 func render(t *testing.T, dir string) manifests {
 	t.Helper()
 	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
@@ -49,10 +49,11 @@ func render(t *testing.T, dir string) manifests {
 	return out
 }
 
-// overlay renders a kustomization that adds to deploy/, as a user would write it.
+// overlay returns the objects of a kustomization that a user could write: deploy/ with additional
+// lines.
 func overlay(t *testing.T, extra string) manifests {
 	t.Helper()
-	// Kustomize accepts no absolute paths.
+	// Kustomize accepts only relative paths.
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func overlay(t *testing.T, extra string) manifests {
 	return render(t, dir)
 }
 
-// find returns the one object of a kind and a name.
+// find returns the object with a kind and a name. The test fails unless there is exactly one.
 func (m manifests) find(t *testing.T, kind, name string) *unstructured.Unstructured {
 	t.Helper()
 	var found *unstructured.Unstructured
@@ -92,7 +93,6 @@ func (m manifests) find(t *testing.T, kind, name string) *unstructured.Unstructu
 	return found
 }
 
-// ofKind returns the objects of one kind.
 func (m manifests) ofKind(kind string) manifests {
 	var out manifests
 	for _, object := range m {
@@ -103,7 +103,7 @@ func (m manifests) ofKind(kind string) manifests {
 	return out
 }
 
-// typed returns an object as a Go type. Fields that the type does not have fail the test.
+// typed converts an object to a Go type. The test fails if the object has an unknown field.
 func typed[T any](t *testing.T, object *unstructured.Unstructured) *T {
 	t.Helper()
 	out := new(T)

@@ -15,7 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// storageClass returns a class whose volumes are bound on the node of the first pod.
+// storageClass returns a StorageClass with late binding: a volume is bound when the scheduler has
+// selected a node.
 func storageClass(name, provisioner string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{
 		ObjectMeta:        metav1.ObjectMeta{Name: name},
@@ -54,7 +55,7 @@ func volumeClaim(name, class string) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// mounts gives the pod a volume through a claim.
+// mounts returns a function that adds a volume for a persistent volume claim to a pod.
 func mounts(claim string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
@@ -63,8 +64,8 @@ func mounts(claim string) func(*corev1.Pod) {
 	}
 }
 
-// testVolumes schedules a pod with a volume that exists, and a pod whose volume is provisioned for
-// the node that the scheduler chooses.
+// testVolumes checks two pods with volumes. One uses a volume that already exists. The volume of
+// the other pod is provisioned for the node that the scheduler selects.
 func testVolumes(t *testing.T, c *cluster) {
 	c.create(t,
 		storageClass("local", "kubernetes.io/no-provisioner"),
@@ -87,7 +88,7 @@ func testVolumes(t *testing.T, c *cluster) {
 		}
 		return ""
 	})
-	// What a provisioner does.
+	// The test does the work of a provisioner: it creates the volume.
 	provisioned := volume("provisioned", "provisioned", corev1.PersistentVolumeSource{
 		CSI: &corev1.CSIPersistentVolumeSource{Driver: "example.com", VolumeHandle: "1"},
 	})
@@ -98,8 +99,8 @@ func testVolumes(t *testing.T, c *cluster) {
 	c.waitRunning(t, "provisioned")
 }
 
-// testDevices schedules a pod with a ResourceClaim. From 1.36 on, it also schedules a pod that
-// requests the same devices as an extended resource.
+// testDevices checks a pod with a ResourceClaim. On Kubernetes 1.36 and later, it also checks a pod
+// that requests devices as an extended resource.
 func testDevices(t *testing.T, c *cluster) {
 	const extended = "example.com/accelerator"
 	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "accelerator"}}

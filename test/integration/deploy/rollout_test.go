@@ -17,18 +17,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// kubelet does the work of the default scheduler and of a kubelet for the Pods of the Deployment.
-// It runs the binary with each Pod's arguments. Once the process is ready, it binds the Pod to a
-// node, and the Pod becomes ready too. When the Pod is deleted, it ends the process. So the
-// Deployment's own controller does the rollout.
+// kubelet does the work of a kubelet, and of the default scheduler, for the Pods of the Deployment:
+//
+//   - It runs the scheduler's binary with the arguments of each Pod.
+//   - When the process is ready, it binds the Pod to a node, and sets the Pod's condition Ready.
+//   - When the Pod is deleted, it ends the process.
+//
+// The controllers of the cluster roll out the Deployment.
 type kubelet struct {
 	*cluster
-	// pool is the pool of the node.
+	// pool is the name of the pool with the node for the Pods.
 	pool    string
 	running map[types.UID]*playground.Component
 }
 
-// pods returns the Deployment's Pods that are not terminating.
+// pods returns the Pods of the Deployment that are not terminating.
 func (k *kubelet) pods(t *testing.T) []corev1.Pod {
 	t.Helper()
 	return slices.DeleteFunc(k.all(t), func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
@@ -43,8 +46,8 @@ func (k *kubelet) all(t *testing.T) []corev1.Pod {
 	return pods.Items
 }
 
-// tick ends the schedulers of terminating Pods, so that these Pods end, and starts one scheduler
-// for a new Pod.
+// tick stops the processes of terminating Pods and removes these Pods. It also starts the process
+// of at most one new Pod.
 func (k *kubelet) tick(t *testing.T) {
 	t.Helper()
 	pods := k.pods(t)
@@ -75,7 +78,7 @@ func (k *kubelet) tick(t *testing.T) {
 		k.startPod(t, pod.Name, &pod.Spec, k.mounted(t, pod), k.kubeconfig(t))
 		k.running[pod.UID] = k.schedulers[len(k.schedulers)-1]
 		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: k.nodeOf(t, k.pool).Name}}
-		// The Pod may have been deleted meanwhile.
+		// Ignore a missing Pod. It may have been deleted while its process started.
 		if err := k.SubResource("binding").Create(t.Context(), pod, binding); err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
@@ -83,7 +86,7 @@ func (k *kubelet) tick(t *testing.T) {
 	}
 }
 
-// mounted returns the current state of the ConfigMap that a Pod mounts.
+// mounted returns the current content of the ConfigMap that a Pod mounts.
 func (k *kubelet) mounted(t *testing.T, pod *corev1.Pod) *corev1.ConfigMap {
 	t.Helper()
 	for _, volume := range pod.Spec.Volumes {
@@ -100,8 +103,9 @@ func (k *kubelet) mounted(t *testing.T, pod *corev1.Pod) *corev1.ConfigMap {
 	return nil
 }
 
-// settle waits until the Deployment has the wanted number of Pods, all of its newest template, and
-// no other schedulers run. Without a Deployment, it waits until no scheduler runs.
+// settle waits until the rollout is complete: the Deployment has the desired number of Pods, all
+// with the newest template, and no other process runs. If there is no Deployment, it waits until no
+// process runs.
 func (k *kubelet) settle(t *testing.T) {
 	t.Helper()
 	eventually(t, "the rollout", func(ctx context.Context) string {

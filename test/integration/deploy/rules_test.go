@@ -9,15 +9,15 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// permission is the right to use one verb on one resource.
+// permission allows one verb on one resource.
 type permission struct {
-	// namespace is the namespace of the permission; empty for all namespaces.
+	// namespace is the namespace of the permission, or "" for all namespaces.
 	namespace string
 	group     string
-	// resource has the subresource, if any, after a slash.
+	// resource is the plural name, such as pods, or has a subresource, such as pods/status.
 	resource string
 	verb     string
-	// object is the name of the only permitted object; empty for all objects.
+	// object is the name of the only permitted object, or "" for all objects.
 	object string
 }
 
@@ -32,7 +32,7 @@ func (p permission) String() string {
 	return s
 }
 
-// covers reports whether the permission allows the request of an audit event.
+// covers reports whether the permission permits the request of an audit event.
 func (p permission) covers(event *auditv1.Event) bool {
 	ref := event.ObjectRef
 	if ref == nil || ref.APIGroup != p.group || event.Verb != p.verb {
@@ -46,13 +46,14 @@ func (p permission) covers(event *auditv1.Event) bool {
 		(p.namespace == "" || ref.Namespace == p.namespace)
 }
 
-// permissions returns the permissions that the rendered roles grant.
+// permissions returns the permissions of the scheduler's roles in the manifests.
 func permissions(t *testing.T, m manifests) []permission {
 	t.Helper()
 	out := expand("", typed[rbacv1.ClusterRole](t, m.find(t, "ClusterRole", name)).Rules)
 	role := typed[rbacv1.Role](t, m.find(t, "Role", name))
 	out = append(out, expand(role.Namespace, role.Rules)...)
-	// Another test compares the role for kubectl reprieve with the reads of internal/inventory.
+	// Notice a new role that the tests do not know. Another test compares the role for kubectl
+	// reprieve with the requests in internal/inventory.
 	if n := len(m.ofKind("ClusterRole")) + len(m.ofKind("Role")) - len(userRoles()); n != 5 {
 		t.Fatalf("there are %d roles besides those for users; the tests know of 5, among them one each for metrics, for decisions and for kubectl reprieve", n)
 	}
@@ -79,7 +80,7 @@ func expand(namespace string, rules []rbacv1.PolicyRule) []permission {
 	return out
 }
 
-// These are the reasons for permissions that no request of the test uses.
+// These are reasons why the scheduler has a permission that it does not use in the tests.
 const (
 	afterConflict  = "only after a conflict with another writer"
 	bindingFailed  = "only where binding fails after the devices were reserved"
@@ -89,8 +90,8 @@ const (
 	patchOfBinding = "as above, where binding fails after the devices were reserved"
 )
 
-// unseen returns the permissions that no request uses, with the reason why the scheduler needs
-// them.
+// unseen maps the permissions that the scheduler does not use in the tests to the reasons why it
+// needs them.
 func unseen() map[permission]string {
 	const group = "resource.k8s.io"
 	out := map[permission]string{
@@ -118,7 +119,8 @@ func unseen() map[permission]string {
 	return out
 }
 
-// builtIn returns a permission of each bound built-in role, one for each binding.
+// builtIn returns one permission for each binding to a built-in role. The built-in role grants this
+// permission.
 func builtIn() []permission {
 	return []permission{
 		{group: "authentication.k8s.io", resource: "tokenreviews", verb: "create"},
@@ -127,7 +129,8 @@ func builtIn() []permission {
 	}
 }
 
-// unused returns the permissions that no event uses and that unseen does not explain.
+// unused returns the permissions that no request in the audit log uses, except the permissions in
+// unseen.
 func unused(granted []permission, events []*auditv1.Event) []permission {
 	reasons := unseen()
 	var out []permission
@@ -148,7 +151,7 @@ func used(p permission, events []*auditv1.Event) bool {
 	return false
 }
 
-// TestReasons checks that every reason belongs to a permission that is granted.
+// TestReasons checks that unseen contains only permissions that the manifests grant.
 func TestReasons(t *testing.T) {
 	granted := map[permission]bool{}
 	for _, p := range permissions(t, render(t, deployPath(t))) {
@@ -164,7 +167,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestCovers checks the comparison of permissions and requests.
+// TestCovers checks which requests a permission covers.
 func TestCovers(t *testing.T) {
 	event := func(verb, namespace, resource, subresource, object string) *auditv1.Event {
 		return &auditv1.Event{Verb: verb, ObjectRef: &auditv1.ObjectReference{

@@ -21,12 +21,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// tenantPool is the pool of the tenant's nodes.
+// tenantPool is the name of the pool with the tenant's nodes.
 const tenantPool = "tenant"
 
-// TestTenant checks the installed policies for a tenant with the built-in role edit. They reject
-// changes to how placed work counts, and no other changes. They stop neither administrators nor the
-// controllers of the cluster.
+// TestTenant tests the admission policies for a tenant with the built-in role edit. They must
+// reject changes that affect how placed work counts, such as its queue, and permit all other
+// changes. They must permit all changes by administrators and by the controllers of the cluster.
 func TestTenant(t *testing.T) {
 	c := startClusterOf(t, render(t, deployPath(t)), map[string]int{tenantPool: 2}, playground.Options{})
 	c.startScheduler(t, name+"-0")
@@ -45,7 +45,7 @@ func TestTenant(t *testing.T) {
 	t.Run("quotas of classes", func(t *testing.T) { testClassQuotas(t, c, tenant) })
 }
 
-// tenant returns a client for a ServiceAccount that has the role edit in a namespace.
+// tenant creates a ServiceAccount with the role edit in a namespace, and returns a client for it.
 func (c *cluster) tenant(t *testing.T, in string) client.Client {
 	t.Helper()
 	const user = "tenant"
@@ -69,8 +69,8 @@ func (c *cluster) tenant(t *testing.T, in string) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A controller aggregates the built-in role, and the authorizer learns of the result through a
-	// watch.
+	// Wait until the permissions are effective: a controller aggregates the role edit, and the
+	// authorizer receives it through a watch.
 	eventually(t, "the rights of the tenant", func(ctx context.Context) string {
 		probe := groupOf(gangOfTwo(low))
 		probe.Namespace, probe.Name = in, "probe"
@@ -79,7 +79,8 @@ func (c *cluster) tenant(t *testing.T, in string) client.Client {
 	return out
 }
 
-// place starts the tenant's work: a pod, a gang of two with its node, and a gang and a pod that wait.
+// place creates the tenant's work: a running pod, a running gang of two, a waiting gang and a
+// waiting pod.
 func (c *cluster) place(t *testing.T, tenant client.Client) {
 	t.Helper()
 	inQueue := func(pod *corev1.Pod) { pod.Labels = map[string]string{v1alpha1.LabelQueue: "red"} }
@@ -102,8 +103,8 @@ func (c *cluster) place(t *testing.T, tenant client.Client) {
 	})
 }
 
-// refusedBy describes how an answer differs from a rejection with the given words. For "", the
-// answer must be a success.
+// refusedBy returns "" if err is a rejection whose message contains want. If want is "", err must
+// be nil. Otherwise refusedBy describes the difference.
 func refusedBy(err error, want string) string {
 	switch {
 	case want == "" && err != nil:
@@ -216,7 +217,7 @@ func testGroupDeletion(t *testing.T, c *cluster, tenant client.Client) {
 	})
 }
 
-// newTree returns a CompositePodGroup that needs one group.
+// newTree returns a CompositePodGroup with minGroupCount 1.
 func newTree(name string) *v1alpha1.CompositePodGroup {
 	tree := &v1alpha1.CompositePodGroup{ObjectMeta: meta(name)}
 	tree.Spec.PriorityClassName = ptr.To(low)
@@ -240,7 +241,7 @@ func testGroupSize(t *testing.T, c *cluster, tenant client.Client) {
 		"as usual":              {func(*v1alpha1.PodGroup) {}, ""},
 		"60 KiB of annotations": {func(pg *v1alpha1.PodGroup) { pg.Annotations = map[string]string{"a": strings.Repeat("x", 60<<10)} }, ""},
 		"70 KiB of annotations": {func(pg *v1alpha1.PodGroup) { pg.Annotations = map[string]string{"a": strings.Repeat("x", 70<<10)} }, tooLarge},
-		// 35 thousand characters are 70 thousand bytes.
+		// In UTF-8, 35,000 of these characters are 70,000 bytes.
 		"characters of two bytes": {func(pg *v1alpha1.PodGroup) { pg.Annotations = map[string]string{"a": strings.Repeat("ä", 35000)} }, tooLarge},
 		"a thousand labels":       {func(pg *v1alpha1.PodGroup) { pg.Labels = many(1000) }, ""},
 		"many labels":             {func(pg *v1alpha1.PodGroup) { pg.Labels = many(2000) }, tooLarge},
@@ -375,7 +376,8 @@ func testClassQuotas(t *testing.T, c *cluster, tenant client.Client) {
 	})
 }
 
-// testControllersPass checks that the garbage collector deletes a group without an owner, even while members run.
+// testControllersPass checks that the cluster's controllers may delete a group with running
+// members. The garbage collector does this after the owner of the group is gone.
 func testControllersPass(t *testing.T, c *cluster, tenant client.Client) {
 	for _, controller := range []string{"generic-garbage-collector", "namespace-controller"} {
 		account := "system:serviceaccount:kube-system:" + controller

@@ -22,26 +22,28 @@ import (
 
 const (
 	gpu corev1.ResourceName = "nvidia.com/gpu"
-	// fleet is the pool for the traffic. It has fleetNodes nodes with four GPUs each.
+	// fleet is the name of the pool for the traffic. fleetNodes is its number of nodes. Each node
+	// has four GPUs.
 	fleet      = "fleet"
 	fleetNodes = 6
-	// guarded is a PriorityClass whose Pods are protected for a few seconds.
+	// guarded is a PriorityClass with a toleration. It protects Pods for a few seconds.
 	guarded = "guarded"
-	// mostPending is the number of waiting Pods at which no more arrive.
+	// mostPending is the greatest number of waiting Pods. While so many wait, no more Pods are
+	// created.
 	mostPending = 24
 )
 
-// arrival is a gang, or a single Pod if it has one member.
+// arrival describes a gang. If members is 1, it describes a single Pod.
 type arrival struct {
-	// queue names the queue; "" for none.
+	// queue is the name of the Queue, or "" if the work is in no Queue.
 	queue, class string
 	members      int
 	gpus, runs   string
 }
 
-// day returns the work that arrives, repeated in a loop. The gangs and Pods need more room than
-// there is. Some are preempted in their own queue, some are reclaimed by other queues, and some are
-// protected at first.
+// day returns the work to create. The traffic creates it in this order and then starts over. The
+// work needs more room than the cluster has. Some Pods are preempted in their own Queue, some are
+// reclaimed by other Queues, and some are protected for a time.
 func day() []arrival {
 	return []arrival{
 		{"batch", low, 4, "2", "12s"},
@@ -57,13 +59,14 @@ func day() []arrival {
 	}
 }
 
-// traffic creates work in a cluster.
+// traffic creates work continuously.
 type traffic struct {
 	*cluster
 	arrived int
 }
 
-// newTraffic creates the queues and classes, and deletes all work when the test ends.
+// newTraffic creates the Queues and PriorityClasses for the traffic. All work is deleted when the
+// test ends.
 func newTraffic(t *testing.T, c *cluster) *traffic {
 	t.Helper()
 	queue := func(name, quota string) *v1alpha1.Queue {
@@ -92,7 +95,8 @@ func newTraffic(t *testing.T, c *cluster) *traffic {
 	return &traffic{cluster: c}
 }
 
-// kinds returns the events that the traffic must cause, with a pattern for the message of each.
+// kinds returns the kinds of events that the traffic must cause. The value matches the message of
+// an event.
 func kinds() map[string]*regexp.Regexp {
 	return map[string]*regexp.Regexp{
 		"a gang takes room by priority":           regexp.MustCompile("^preempted by PodGroup .*: LowerPriority,"),
@@ -117,7 +121,7 @@ func (tr *traffic) lacks(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// next creates the next workload, unless too many Pods already wait.
+// next creates the next workload of day, unless mostPending Pods wait.
 func (tr *traffic) next(t *testing.T) {
 	t.Helper()
 	var pods corev1.PodList
@@ -151,8 +155,8 @@ func (tr *traffic) next(t *testing.T) {
 	tr.create(t, objects...)
 }
 
-// shape assigns a Pod to its gang or queue, and sets its run time and the time that it takes to
-// terminate.
+// shape returns a function that sets the fields of a Pod: its gang or Queue, its run time, and how
+// long it takes to terminate.
 func (a arrival) shape(work string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](2)

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// newField is a field of Queues that the last release does not have.
+	// newField is a field in the spec of Queues that the last release does not have.
 	newField = "maxPriorityClass"
-	// second is the profile that the upgrade adds.
+	// second is the name of a scheduler profile that the upgrade adds.
 	second = "batch"
 )
 
-// TestHelm runs the helm commands of the chart's page while work runs. Running work continues
-// through an upgrade and through rollbacks, and waiting work is placed once. The CRDs match the
-// chart. After an uninstall, exactly the objects that the page names remain.
+// TestHelm runs the helm commands in the README of the chart while work runs. Running work must
+// continue during an upgrade and during rollbacks. Waiting work must be placed exactly once. The
+// CRDs must match the chart. After an uninstall, only the objects in the README may remain.
 func TestHelm(t *testing.T) {
 	h := startHelm(t, map[string]int{"system": 1, "gang": 2, "plain": 1, "stream": 1}, "system")
 	h.createNamespace(t)
@@ -54,7 +54,8 @@ func TestHelm(t *testing.T) {
 	}
 }
 
-// testInstall starts a gang and pods. Other pods of the same priority wait.
+// testInstall installs the last release. It creates a gang and pods that fill the nodes, and pods
+// of the same priority that must wait.
 func testInstall(t *testing.T, h *helm, _ *workWatch) {
 	h.run(t, "install", release, lastRelease, "--wait")
 	for _, crd := range h.installed(t).ofKind("CustomResourceDefinition") {
@@ -74,10 +75,10 @@ func testInstall(t *testing.T, h *helm, _ *workWatch) {
 	h.stream("stream")
 }
 
-// waiting returns the pods that have no room until the running pods are deleted.
+// waiting returns the names of pods that wait until the running pods are deleted.
 func waiting() []string { return []string{"next-0", "next-1", "plain-1"} }
 
-// upgrade upgrades to the chart of the work tree.
+// upgrade upgrades the release to the current chart.
 func (h *helm) upgrade(t *testing.T) {
 	t.Helper()
 	h.run(t, "upgrade", release, chartPath(t), "--reset-then-reuse-values", "--wait", "--set", "replicas=3", "--set", "logLevel=3",
@@ -105,7 +106,7 @@ func testUpgrade(t *testing.T, h *helm, w *workWatch) {
 	h.waitPlaced(t, waiting()...)
 	w.check(t, h.cluster)
 
-	// The upgraded scheduler has room for this pod now.
+	// After these pods are deleted, the upgraded scheduler must place the waiting pods.
 	w.mayLeave("train-0", "train-1")
 	for _, pod := range []string{"train-0", "train-1"} {
 		if err := h.Delete(t.Context(), newPod(pod, "", "")); err != nil {
@@ -139,8 +140,9 @@ func testRollback(t *testing.T, h *helm, w *workWatch) {
 	w.check(t, h.cluster)
 }
 
-// testUpgradeAgain upgrades after the rollback, which kept the definitions that the last release
-// does not have. Meanwhile they are as an older chart would have left them.
+// testUpgradeAgain upgrades again after a rollback. The rollback has kept the CRDs that the last
+// release does not have. Before the upgrade, the test changes these CRDs to look like the CRDs of
+// an older version.
 func testUpgradeAgain(t *testing.T, h *helm, w *workWatch) {
 	added := h.addedDefinitions(t)
 	for _, crd := range added {
@@ -153,9 +155,9 @@ func testUpgradeAgain(t *testing.T, h *helm, w *workWatch) {
 	h.checkForward(t, w)
 }
 
-// testForward returns to the revision of an upgrade. Helm patches a definition that the revision
-// before does not have with a patch that the API server refuses, and records the revision as
-// failed. The same command then succeeds.
+// testForward rolls back to the last release, and then to the revision of the upgrade. The second
+// command may fail: Helm sends an invalid patch for the CRDs that the last release does not have.
+// Then the command must succeed when it is repeated.
 func testForward(t *testing.T, h *helm, w *workWatch) {
 	h.run(t, "rollback", release, "1", "--wait")
 	added := h.addedDefinitions(t)
@@ -166,6 +168,8 @@ func testForward(t *testing.T, h *helm, w *workWatch) {
 		h.run(t, "rollback", release, "2", "--wait")
 	}
 	h.checkForward(t, w)
+	// Check the rejected requests now. In later steps of the test, Helm deletes the roles before
+	// the Pods, so requests are rejected.
 	for _, line := range refused(readAudit(t, h.auditLog)) {
 		if !isOfAddedKind(line, added) {
 			t.Errorf("the API server refused %s", line)
@@ -184,7 +188,8 @@ func isOfAddedKind(line string, added manifests) bool {
 	})
 }
 
-// checkForward checks that the objects of the upgrade are back, and that work did not notice.
+// checkForward checks that the objects of the upgrade exist again, and that the work was not
+// disturbed.
 func (h *helm) checkForward(t *testing.T, w *workWatch) {
 	t.Helper()
 	h.waitNewField(t, true)
@@ -196,7 +201,8 @@ func (h *helm) checkForward(t *testing.T, w *workWatch) {
 	w.check(t, h.cluster)
 }
 
-// testUninstall compares the remaining objects with the list on the chart's page.
+// testUninstall uninstalls the release, and compares the remaining objects with the list in the
+// README of the chart.
 func testUninstall(t *testing.T, h *helm, w *workWatch) {
 	objects := h.installed(t)
 	h.meanwhile = func(*testing.T) {}
@@ -223,8 +229,8 @@ func testUninstall(t *testing.T, h *helm, w *workWatch) {
 	w.check(t, h.cluster)
 }
 
-// testReinstall installs a release that takes over the remaining objects, and checks that it places
-// the pods that waited meanwhile.
+// testReinstall installs a release that adopts the remaining objects. It must place the pods that
+// were created without a scheduler.
 func testReinstall(t *testing.T, h *helm, w *workWatch) {
 	var later corev1.Pod
 	if err := h.Get(t.Context(), client.ObjectKeyFromObject(newPod("later", "", "")), &later); err != nil || later.Spec.NodeName != "" {
@@ -235,7 +241,7 @@ func testReinstall(t *testing.T, h *helm, w *workWatch) {
 	w.check(t, h.cluster)
 }
 
-// testRemoveAll follows the page to the complete removal.
+// testRemoveAll follows the instructions in the README of the chart to remove everything.
 func testRemoveAll(t *testing.T, h *helm, w *workWatch) {
 	definitions := h.installed(t).ofKind("CustomResourceDefinition")
 	h.run(t, "uninstall", release, "--wait")
@@ -255,7 +261,6 @@ func testRemoveAll(t *testing.T, h *helm, w *workWatch) {
 	w.check(t, h.cluster)
 }
 
-// waitRemoved waits until an object is gone.
 func (h *helm) waitRemoved(t *testing.T, object client.Object) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%T %s", object, object.GetName()), func(ctx context.Context) string {
@@ -270,7 +275,7 @@ func (h *helm) waitRemoved(t *testing.T, object client.Object) {
 	})
 }
 
-// testTakeOwnership migrates from kubectl apply -k to Helm.
+// testTakeOwnership migrates an installation from kubectl apply -k to Helm.
 func testTakeOwnership(t *testing.T, h *helm, w *workWatch) {
 	h.manifests = render(t, deployPath(t))
 	h.install(t)
@@ -290,7 +295,8 @@ func testTakeOwnership(t *testing.T, h *helm, w *workWatch) {
 	w.check(t, h.cluster)
 }
 
-// waitNewField waits until the CRD of Queues has the new field or, with false, lacks it.
+// waitNewField waits until the CRD of Queues has newField. If want is false, it waits until the CRD
+// lacks newField.
 func (h *helm) waitNewField(t *testing.T, want bool) {
 	t.Helper()
 	eventually(t, "the definition of Queues", func(ctx context.Context) string {

@@ -18,7 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// userRoles returns the ClusterRoles for users, with the verbs that each grants on its resources.
+// userRoles returns the ClusterRoles for users. It maps the name of a role to its resources, and a
+// resource to the permitted verbs.
 func userRoles() map[string]map[string][]string {
 	read := []string{"get", "list", "watch"}
 	write := []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
@@ -29,10 +30,10 @@ func userRoles() map[string]map[string][]string {
 	}
 }
 
-// metricsRole is the ClusterRole for readers of metrics.
+// metricsRole is the name of the ClusterRole for users who read the scheduler's metrics.
 const metricsRole = "reprieve-metrics-reader"
 
-// decisionsRole is the ClusterRole for readers of the scheduler's decisions.
+// decisionsRole is the name of the ClusterRole for users who read the scheduler's decisions.
 const decisionsRole = "reprieve-decisions-reader"
 
 func TestUserRoles(t *testing.T) {
@@ -62,7 +63,8 @@ func TestUserRoles(t *testing.T) {
 	}
 }
 
-// bindUsers binds the built-in roles to users in a namespace, and the one for Queues in the whole cluster.
+// bindUsers binds the built-in roles view, edit and admin to users in a namespace. It binds the
+// role for Queues to a user in the whole cluster.
 func (c *cluster) bindUsers(t *testing.T) {
 	t.Helper()
 	for _, role := range []string{"view", "edit", "admin"} {
@@ -77,8 +79,8 @@ func (c *cluster) bindUsers(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "reprieve-view-queues"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "user-queues"}},
 	})
-	// A controller aggregates the built-in roles, and the authorizer learns of the result through a
-	// watch.
+	// Wait until the permissions are effective: a controller aggregates the built-in roles, and the
+	// authorizer receives them through a watch.
 	for user, sign := range map[string]authorizationv1.ResourceAttributes{
 		"user-view":   {Verb: "list", Resource: "podgroups", Namespace: metav1.NamespaceDefault},
 		"user-edit":   {Verb: "create", Resource: "podgroups", Namespace: metav1.NamespaceDefault},
@@ -99,7 +101,7 @@ func (c *cluster) bindUsers(t *testing.T) {
 	}
 }
 
-// testUserRoles checks the rights of users who have the built-in roles in a namespace.
+// testUserRoles checks the permissions of users with the built-in roles in a namespace.
 func testUserRoles(t *testing.T, c *cluster) {
 	c.bindUsers(t)
 	create := func(o client.Object) func(context.Context, client.Client) error {
@@ -151,7 +153,7 @@ const (
 	critical = "system-node-critical"
 )
 
-// testSystemClasses checks the policies for the system's PriorityClasses.
+// testSystemClasses checks which namespaces may use the system's PriorityClasses.
 func testSystemClasses(t *testing.T, c *cluster) {
 	inSystem := func(o client.Object) client.Object {
 		o.SetNamespace(metav1.NamespaceSystem)
@@ -164,7 +166,8 @@ func testSystemClasses(t *testing.T, c *cluster) {
 		"PodGroup": {groupOf(gangOfTwo(critical)), groupClassRefused},
 		"Workload": {workloadOf(gangOfTwo(critical)), templateClassRefused},
 	} {
-		// The API server learns of policies through a watch.
+		// A new policy takes effect after a moment, when the API server has received it through a
+		// watch.
 		eventually(t, "the policy for "+kind, func(ctx context.Context) string {
 			if got := said(c.Create(ctx, tc.object, client.DryRunAll)); got != tc.want {
 				return fmt.Sprintf("got %q, want %q", got, tc.want)
@@ -193,8 +196,8 @@ func testSystemClasses(t *testing.T, c *cluster) {
 	t.Run("updates", func(t *testing.T) { testSystemClassUpdates(t, c) })
 }
 
-// testSystemClassUpdates checks that a policy accepts an existing class, and checks a class that an
-// update adds.
+// testSystemClassUpdates checks updates of objects with a PriorityClass of the system. The policy
+// must accept an existing class, and check a class that the update adds.
 func testSystemClassUpdates(t *testing.T, c *cluster) {
 	open := groupOf(v1alpha1.PodGroupPolicy{})
 	open.Name = "made-from-a-template"
@@ -202,8 +205,8 @@ func testSystemClassUpdates(t *testing.T, c *cluster) {
 	old := groupOf(gangOfTwo(critical))
 	old.Name = "old"
 	c.create(t, open)
-	// Before the policy was installed, every user could create it; the scheduler's account still
-	// can.
+	// Before Reprieve was installed, every user could create such an object. Now only the
+	// scheduler's account may create it.
 	if err := c.as(t, account, "system:masters").Create(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +234,7 @@ func testSystemClassUpdates(t *testing.T, c *cluster) {
 	}
 }
 
-// gangWithout returns the policy of a gang without a PriorityClass.
+// gangWithout returns the policy of a gang that names no PriorityClass.
 func gangWithout() v1alpha1.PodGroupPolicy {
 	policy := gangOfTwo(low)
 	policy.PriorityClassName = nil

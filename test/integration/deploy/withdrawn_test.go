@@ -23,17 +23,17 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/slowapi"
 )
 
-// TestRightWithdrawn removes the right to read Jobs from a running scheduler, and grants it again.
-// Meanwhile, pods of Jobs that the scheduler has not cached wait and report the cause, and running
-// gangs stay unaffected. Afterwards, the waiting pods run without a restart.
+// TestRightWithdrawn removes the permission to read Jobs from a running scheduler. Then the pods of
+// new Jobs must wait and report the cause, and running gangs must continue. After the permission is
+// granted again, the waiting pods must run without a restart of the scheduler.
 func TestRightWithdrawn(t *testing.T) {
 	c := startClusterOf(t, render(t, deployPath(t)), map[string]int{"groups": 1}, playground.Options{})
 	config := rest.AnonymousClientConfig(c.playground.RESTConfig())
 	config.BearerToken = c.token(t, namespace, name)
 	proxy := slowapi.Start(t, config)
 	c.startPod(t, name+"-0", &deploymentOf(t, c.manifests).Spec.Template.Spec, configMapOf(t, c.manifests), proxy.Kubeconfig(t))
-	// Stop it before the proxy ends. A leader that cannot renew its lease would exit by itself,
-	// which counts as a crash.
+	// Stop the scheduler before the proxy ends. Otherwise it cannot renew its Lease and exits,
+	// which the test would report as a crash.
 	t.Cleanup(func() {
 		if err := c.schedulers[0].Kill(syscall.SIGTERM); err != nil {
 			t.Error(err)
@@ -49,7 +49,8 @@ func TestRightWithdrawn(t *testing.T) {
 	}
 
 	c.setJobRights(t, nil)
-	// The API server checks the right only at the start of a watch. So the watch must start again.
+	// The API server checks permissions only at the start of a watch. So make the scheduler start
+	// its watches again.
 	proxy.CutWatches()
 	meanwhile := c.gangJob(t, "meanwhile", 3)
 	c.waitJobHeld(t, meanwhile, 3, "Job meanwhile", "it may not list and watch jobs.batch, which its role has to allow")
@@ -76,7 +77,7 @@ func TestRightWithdrawn(t *testing.T) {
 	}
 }
 
-// gangJob creates a Job that requests a gang of the given number of pods.
+// gangJob creates a Job whose annotation requests a gang of count pods.
 func (c *cluster) gangJob(t *testing.T, jobName string, count int32) *unstructured.Unstructured {
 	t.Helper()
 	template := newPod("", "groups", "").Spec
@@ -102,7 +103,7 @@ func (c *cluster) podsOfJob(ctx context.Context, t *testing.T, job *unstructured
 	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 }
 
-// waitJob waits until the given number of pods of a Job run, and returns their UIDs in order.
+// waitJob waits until count pods of a Job run, and returns their sorted UIDs.
 func (c *cluster) waitJob(t *testing.T, job *unstructured.Unstructured, count int) []types.UID {
 	t.Helper()
 	var out []types.UID
@@ -122,8 +123,8 @@ func (c *cluster) waitJob(t *testing.T, job *unstructured.Unstructured, count in
 	return out
 }
 
-// waitJobHeld waits until the given number of pods of a Job report all of these words as their
-// cause, and one pod has an event. No pod may have a node, and no pod may report another cause.
+// waitJobHeld waits until count pods of a Job have a condition whose message contains all the
+// words, and one of them has an event. The pods must not have a node or report another cause.
 func (c *cluster) waitJobHeld(t *testing.T, job *unstructured.Unstructured, count int, words ...string) {
 	t.Helper()
 	const reason = "OwnerUnknown"
@@ -155,8 +156,8 @@ func (c *cluster) waitJobHeld(t *testing.T, job *unstructured.Unstructured, coun
 	})
 }
 
-// setJobRights sets the verbs that the scheduler's role allows on Jobs, and waits until the API
-// server applies them.
+// setJobRights sets the verbs that the scheduler's role permits for Jobs. It waits until the API
+// server applies the change.
 func (c *cluster) setJobRights(t *testing.T, verbs []string) {
 	t.Helper()
 	var role rbacv1.ClusterRole

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// workWatch observes all pods in the namespace default. It checks that only pods that the test
-// deletes are deleted, and that each pod is bound once.
+// workWatch watches all pods in the namespace default. It reports an error if a pod is deleted that
+// the test did not delete, or if a pod is bound twice.
 type workWatch struct {
 	mu     sync.Mutex
 	pods   map[string]seen
@@ -25,13 +25,13 @@ type workWatch struct {
 	faults []string
 }
 
-// seen has the observations about one pod. No name is used twice.
+// seen has the observations about a pod. The tests never use a name for two pods.
 type seen struct {
 	uid  types.UID
 	node string
 }
 
-// watchWork watches until the test ends.
+// watchWork starts a watch that ends with the test.
 func watchWork(t *testing.T, c *cluster) *workWatch {
 	t.Helper()
 	watcher, err := client.NewWithWatch(c.playground.RESTConfig(), client.Options{Scheme: c.Scheme()})
@@ -66,7 +66,7 @@ func (w *workWatch) fault(format string, args ...any) {
 	w.faults = append(w.faults, fmt.Sprintf(format, args...))
 }
 
-// mayLeave names pods that the test itself deletes.
+// mayLeave records that the test deletes the pods.
 func (w *workWatch) mayLeave(pods ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,12 +101,12 @@ func (w *workWatch) see(event watch.Event) {
 	}
 }
 
-// check reports errors so far: in the observations, and in the schedulers' requests to the API
-// server.
+// check fails the test if the watch has observed an error, or if the audit log shows that a pod was
+// bound twice.
 func (w *workWatch) check(t *testing.T, c *cluster) {
 	t.Helper()
 	var codes map[string][]int32
-	// The API server records a request a moment after others can see its effect.
+	// The API server writes a request to the audit log after a moment.
 	eventually(t, "a binding for each pod that has a node", func(context.Context) string {
 		codes = bindings(readAudit(t, c.auditLog))
 		for _, pod := range w.placed() {
@@ -137,7 +137,7 @@ func (w *workWatch) check(t *testing.T, c *cluster) {
 	t.Logf("%d pods were bound, of %d", len(codes), len(w.pods))
 }
 
-// bindings returns the answers to all bindings that schedulers have sent, by pod.
+// bindings maps the name of a pod to the status codes of all requests that bind it.
 func bindings(events []*auditv1.Event) map[string][]int32 {
 	out := map[string][]int32{}
 	for _, event := range events {
@@ -154,9 +154,9 @@ func bindings(events []*auditv1.Event) map[string][]int32 {
 	return out
 }
 
-// twice reports whether the answers to the bindings of one pod show that it was placed twice. A
-// scheduler that ends does not wait for an answer. Its request is then neither a success nor a
-// conflict, and the next scheduler may or may not find the pod bound.
+// twice reports whether the status codes show that a pod was bound twice. If a scheduler ends while
+// a request is in progress, the status code is neither a success nor a conflict. Then the pod may
+// or may not be bound, so a conflict of the next scheduler is permitted.
 func twice(codes []int32) bool {
 	bound := 0
 	for _, code := range codes {
@@ -171,7 +171,7 @@ func twice(codes []int32) bool {
 	return bound > 1 || bound < len(codes)
 }
 
-// placed returns the pods that have a node.
+// placed returns the names of the pods that have a node.
 func (w *workWatch) placed() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +184,7 @@ func (w *workWatch) placed() []string {
 	return out
 }
 
-// waitPlaced waits until each pod of the namespace has a node, except the named ones.
+// waitPlaced waits until each pod in the namespace default has a node, except the named pods.
 func (c *cluster) waitPlaced(t *testing.T, but ...string) {
 	t.Helper()
 	eventually(t, "a node for each pod", func(ctx context.Context) string {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// TestWitness checks that workWatch distinguishes errors from the permitted events of a pod.
+// TestWitness checks which events of a pod workWatch reports as errors.
 func TestWitness(t *testing.T) {
 	t.Parallel()
 	pod := func(change ...func(*corev1.Pod)) *corev1.Pod {
@@ -21,7 +21,7 @@ func TestWitness(t *testing.T) {
 	on := func(node string) func(*corev1.Pod) { return func(pod *corev1.Pod) { pod.Spec.NodeName = node } }
 	for name, c := range map[string]struct {
 		then []watch.Event
-		// leaves is true if the test deletes the pod.
+		// leaves is true if the test itself deletes the pod.
 		leaves bool
 		want   string
 	}{
@@ -53,8 +53,8 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// TestTwice checks that a second binding counts even if the API server rejects it, unless the first
-// one was cut off.
+// TestTwice checks that twice counts a second binding that the API server rejected, unless the
+// first request was interrupted.
 func TestTwice(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
