@@ -1,6 +1,6 @@
-// Package eviction tests evictions on a real API server. An eviction never touches a pod that has
-// taken its victim's name. It also leaves pods alone whose deletion would make no room because the
-// deletion of another pod is rejected.
+// Package eviction tests evictions on a real API server. An eviction must not delete a new pod that
+// has the name of a victim. If the API server rejects the deletion of one victim, the eviction must
+// not delete the other victims whose room alone is useless.
 package eviction
 
 import (
@@ -43,7 +43,8 @@ func startAPIServer(t *testing.T) *rest.Config {
 		UseExistingCluster:       ptr.To(false),
 	}
 	environment.ControlPlane.GetAPIServer().Path = filepath.Join(bin, playground.APIServer)
-	// No controller would create the service account.
+	// Without this setting, the API server rejects pods, because no controller creates the service
+	// account.
 	environment.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
 	environment.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(bin, playground.Etcd)}
 	config, err := environment.Start()
@@ -74,7 +75,7 @@ func create(t *testing.T, kube kubernetes.Interface, name string) *corev1.Pod {
 	return pod
 }
 
-// bound is a scheduler whose victims are all bound, and that never cancels an order.
+// bound is a scheduler whose pods are all bound. It never cancels an order.
 type bound struct{}
 
 func (bound) TurnBack(*corev1.Pod) bool                           { return false }
@@ -104,7 +105,7 @@ func evict(t *testing.T, e *eviction.Executor, pod *corev1.Pod) {
 	}
 }
 
-// clientsOf returns the clients of an API server for pods and for groups.
+// clientsOf returns two clients of an API server: one for pods, and one for PodGroups.
 func clientsOf(t *testing.T, config *rest.Config) (kubernetes.Interface, client.Client) {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(config)

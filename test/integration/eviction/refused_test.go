@@ -18,7 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 )
 
-// orderOf returns an order with units: all pods of a group, or a single pod.
+// orderOf returns an order with victims: all pods of each PodGroup, and single pods.
 func orderOf(units map[*v1alpha1.PodGroup][]*corev1.Pod, singles ...*corev1.Pod) eviction.Order {
 	order := eviction.Order{
 		Decision: core.Decision{Preemptor: core.Preemptor{Namespace: "default", Name: "urgent", Priority: 9}},
@@ -40,7 +40,7 @@ func orderOf(units map[*v1alpha1.PodGroup][]*corev1.Pod, singles ...*corev1.Pod)
 	return order
 }
 
-// carryOut carries an order out, and returns its outcome.
+// carryOut runs an order to its end and returns its outcome.
 func carryOut(t *testing.T, e *eviction.Executor, order eviction.Order) eviction.Outcome {
 	t.Helper()
 	outcomes := e.Evict(t.Context(), order, bound{})
@@ -48,7 +48,7 @@ func carryOut(t *testing.T, e *eviction.Executor, order eviction.Order) eviction
 	return <-outcomes
 }
 
-// requireStays fails the test unless a pod is unchanged.
+// requireStays fails the test unless the pod is unchanged.
 func requireStays(t *testing.T, kube kubernetes.Interface, pod *corev1.Pod) {
 	t.Helper()
 	got, err := kube.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
@@ -60,9 +60,9 @@ func requireStays(t *testing.T, kube kubernetes.Interface, pod *corev1.Pod) {
 	}
 }
 
-// TestRefusedDeletions uses a policy that rejects the deletion of a pod, and a webhook that does
-// not answer. Once it is known that an order cannot be carried out, nothing is deleted for it, and
-// no group is deleted in part.
+// TestRefusedDeletions tests orders with deletions that the API server rejects: because of an
+// admission policy, or because a webhook does not answer. When the eviction finds out, it must
+// delete no more pods, and must not have deleted only some pods of a group.
 func TestRefusedDeletions(t *testing.T) {
 	config := startAPIServer(t)
 	kube, groups := clientsOf(t, config)
@@ -117,7 +117,7 @@ func TestRefusedDeletions(t *testing.T) {
 	})
 }
 
-// keepNamed creates a policy that rejects the deletion of pods with a name.
+// keepNamed creates an admission policy that rejects the deletion of pods with a name.
 func keepNamed(t *testing.T, kube kubernetes.Interface, name string) {
 	t.Helper()
 	admission := kube.AdmissionregistrationV1()
@@ -144,8 +144,8 @@ func keepNamed(t *testing.T, kube kubernetes.Interface, name string) {
 	}
 }
 
-// askNobody registers a webhook for deletions at an address without a server. remove unregisters
-// it.
+// askNobody registers a webhook for deletions. No server runs at its address. The function remove
+// unregisters the webhook.
 func askNobody(t *testing.T, kube kubernetes.Interface) (remove func()) {
 	t.Helper()
 	webhooks := kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
@@ -176,7 +176,7 @@ func deletionsOfPods() admissionregistrationv1.RuleWithOperations {
 	}
 }
 
-// eventually waits for a condition, for at most half a minute.
+// eventually waits until holds returns true. The test fails after 30 seconds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(100 * time.Millisecond) {

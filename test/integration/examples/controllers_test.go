@@ -18,19 +18,20 @@ import (
 )
 
 const (
-	// preemptions is the number of preemptions that the Job of docs/gangs.md has to survive.
+	// preemptions is the number of preemptions that the Job in docs/gangs.md must survive.
 	preemptions = 10
-	// firstBackoff is the time that the Job controller waits before it replaces a pod of an index
-	// that has failed once. It doubles with each further failure of the index, up to
-	// longestBackoff.
+	// firstBackoff is the time until the Job controller replaces the first failed pod of an index.
+	// It doubles with each further failure of the index, up to longestBackoff.
 	firstBackoff   = 10 * time.Second
 	longestBackoff = 10 * time.Minute
-	// promptly is the time in which a gang must be back on free nodes, once its pods may be created
-	// again. It holds on a busy machine too. atBest is the bound for the fastest of the attempts.
+	// promptly is the greatest time until a gang runs again on free nodes, counted from the time
+	// when its pods may be created. It is generous for busy machines. atBest is the bound for the
+	// fastest attempt of all.
 	promptly, atBest = 45 * time.Second, 15 * time.Second
 )
 
-// TestControllers plays the manifest of docs/gangs.md, and checks the table of docs/controllers.md.
+// TestControllers runs the manifest in docs/gangs.md with each kind of controller, and checks the
+// statements in docs/controllers.md.
 func TestControllers(t *testing.T) {
 	t.Parallel()
 	e := start(t)
@@ -39,10 +40,9 @@ func TestControllers(t *testing.T) {
 	e.scene("a Deployment", (*env).deployment)
 }
 
-// jobSurvives preempts the gang of docs/gangs.md ten times. The first time, it waits for the
-// back-off of the Job controller. For the others it moves the end of the preempted pods into the
-// past, as if each preemption came long after the previous one. Otherwise the back-off of the
-// controller would grow to ten minutes.
+// jobSurvives preempts the gang in docs/gangs.md several times. After the first preemption, it
+// waits for the back-off of the Job controller. After the others, it moves the time of the pods'
+// end into the past. Otherwise the back-off would grow to ten minutes.
 func (e *env) jobSurvives() {
 	e.CreateClasses(map[string]int32{"urgent": 100000})
 	e.ApplyText(strings.Replace(gangYAML(e.T), "restartPolicy: Never", "restartPolicy: Never\n      terminationGracePeriodSeconds: 1", 1))
@@ -50,7 +50,7 @@ func (e *env) jobSurvives() {
 	fastest := promptly
 	for i := range preemptions {
 		before := e.uids("training-")
-		// Two nodes are free, so the third pod preempts the gang.
+		// Two nodes are free. So two pods run there, and the third pod preempts the gang.
 		names := []string{"urgent-0", "urgent-1", "urgent-2"}
 		for _, name := range names {
 			e.pod(name, "urgent", 8)
@@ -86,8 +86,8 @@ func (e *env) jobSurvives() {
 	}
 }
 
-// age moves the end of failed pods into the past, as soon as they have failed, until their
-// controller replaces them.
+// age waits until pods have failed, and moves the time of their end into the past. It repeats this
+// until the controller replaces them.
 func (e *env) age(pods map[types.UID]string) {
 	e.Helper()
 	long := metav1.NewTime(time.Now().Add(-2 * longestBackoff))
@@ -118,7 +118,7 @@ func (e *env) age(pods map[types.UID]string) {
 	})
 }
 
-// goesOn checks that the Job has not failed and counts no failure.
+// goesOn checks that the Job has not failed and has counted no failed pod.
 func (e *env) goesOn() {
 	e.Helper()
 	job, err := e.Kube.BatchV1().Jobs(e.Namespace).Get(e.Context(), "training", metav1.GetOptions{})
@@ -133,7 +133,7 @@ func (e *env) goesOn() {
 	}
 }
 
-// gangYAML returns the first block of YAML in docs/gangs.md.
+// gangYAML returns the first YAML block in docs/gangs.md.
 func gangYAML(t *testing.T) string {
 	t.Helper()
 	_, rest, found := strings.Cut(page(t, "gangs.md"), "```yaml\n")
@@ -144,8 +144,9 @@ func gangYAML(t *testing.T) string {
 	return block
 }
 
-// statefulSet checks that a gang with OrderedReady waits, because its pods are created one after
-// the other, and that it runs with Parallel.
+// statefulSet tests StatefulSets whose pods form a gang. With the policy OrderedReady, the gang
+// waits forever, because the controller creates one pod at a time. With the policy Parallel, it
+// must run.
 func (e *env) statefulSet() {
 	const size = 2
 	e.gang("ordered", size)
@@ -157,8 +158,9 @@ func (e *env) statefulSet() {
 	e.WaitCondition("ordered", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonNotEnoughMembers)
 }
 
-// deployment checks a rollout on a full cluster. It continues only if each old pod ends before its
-// new pod starts, because surplus members preempt nothing.
+// deployment tests a rollout on a full cluster. The pods past minCount preempt nothing, so a new
+// pod needs the room of an old pod. The rollout must stop if the new pods come first, and continue
+// if the old pods end first.
 func (e *env) deployment() {
 	const size = 8
 	e.gang("service", size)
@@ -195,14 +197,14 @@ func (e *env) deployment() {
 	})
 }
 
-// gang creates a PodGroup.
+// gang creates a PodGroup that is evicted as a whole.
 func (e *env) gang(name string, minCount int32) {
 	e.Helper()
 	e.CreateGroup(stage.Group{Name: name, MinCount: minCount, Whole: true})
 }
 
-// controller creates the object that creates the pods of a gang. Each pod requests the given number
-// of GPUs.
+// controller creates a Deployment or StatefulSet whose pods are members of the gang with its name.
+// Each pod requests a number of GPUs.
 func (e *env) controller(kind, name string, replicas int, field string, gpus int) {
 	e.Helper()
 	e.ApplyText(fmt.Sprintf(`apiVersion: apps/v1

@@ -1,3 +1,3 @@
-// Package examples applies examples/ and the manifests of docs/gangs.md and docs/controllers.md
-// unchanged, on the playground of docs/playground.md.
+// Package examples tests the examples in examples/, and the manifests in docs/gangs.md and
+// docs/controllers.md. It applies them without changes, on the playground of docs/playground.md.
 package examples

@@ -27,19 +27,20 @@ import (
 
 const gpu corev1.ResourceName = "nvidia.com/gpu"
 
-// env is the playground of docs/playground.md. One test uses it at a time, and leaves it empty.
+// env is the playground of docs/playground.md. Subtests use it one after the other, and each starts
+// with an empty cluster.
 type env struct {
 	*stage.Stage
 }
 
-// start runs the playground of docs/playground.md.
+// start starts the playground of docs/playground.md.
 func start(t *testing.T) *env {
 	t.Helper()
 	return &env{stage.New(t, playground.Options{NodeGroups: []playground.NodeGroup{documentedNodes(t)}})}
 }
 
-// scene runs a subtest on an empty playground. The examples share one namespace, and fill all
-// nodes.
+// scene runs a subtest on the empty playground, and removes its objects afterwards. The subtests
+// cannot run in parallel, because they share a namespace and fill all nodes.
 func (e *env) scene(name string, play func(*env)) {
 	e.Helper()
 	e.T.Run(name, func(t *testing.T) {
@@ -49,7 +50,8 @@ func (e *env) scene(name string, play func(*env)) {
 	})
 }
 
-// documentedNodes returns the nodes of the command in docs/playground.md that starts a playground.
+// documentedNodes returns the nodes in the command of docs/playground.md that starts the
+// playground.
 func documentedNodes(t *testing.T) playground.NodeGroup {
 	t.Helper()
 	_, rest, found := strings.Cut(page(t, "playground.md"), "\n$ bin/playground up ")
@@ -69,7 +71,7 @@ func documentedNodes(t *testing.T) playground.NodeGroup {
 	return group
 }
 
-// page returns the text of a page in docs.
+// page returns the text of a page in docs/.
 func page(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", name))
@@ -79,7 +81,7 @@ func page(t *testing.T, name string) string {
 	return string(text)
 }
 
-// clear removes all work, queues and classes, and waits until the pods are gone.
+// clear deletes all workloads, Queues and PriorityClasses, and waits until the pods are gone.
 func (e *env) clear() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.Context()), time.Minute)
 	defer cancel()
@@ -90,7 +92,8 @@ func (e *env) clear() {
 		}
 	}
 	if err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		// Controllers that have not seen the deletion yet may create more pods.
+		// Delete the pods repeatedly. A controller that has not seen its object's deletion yet may
+		// create more.
 		now := &client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}, ListOptions: client.ListOptions{Namespace: e.Namespace}}
 		if err := e.Objects.DeleteAllOf(ctx, &corev1.Pod{}, now); err != nil {
 			return false, err
@@ -119,7 +122,7 @@ func (e *env) clear() {
 	}
 }
 
-// pod creates a pod with the given number of GPUs.
+// pod creates a pod that requests a number of GPUs.
 func (e *env) pod(name, class string, gpus int) {
 	e.Helper()
 	e.ApplyText(fmt.Sprintf(`apiVersion: v1

@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// plays has a function for each example, which applies its files and checks the documented results.
+// plays maps an example to a function that applies its files and checks the documented results.
 var plays = map[string]func(*env){
 	"first-gang":         firstGang,
 	"gang-in-one-domain": gangInOneDomain,
@@ -27,7 +27,7 @@ var plays = map[string]func(*env){
 	"three-teams":        threeTeams,
 }
 
-// TestExamples checks that each folder of examples/ has a function in plays, and runs it.
+// TestExamples runs all examples. Each directory in examples/ must have a function in plays.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	folders, err := os.ReadDir(filepath.Join(playgroundtest.ModuleRoot(t), "examples"))
@@ -46,7 +46,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// firstGang checks the results that docs/quickstart.md describes.
+// firstGang checks the results in docs/quickstart.md.
 func firstGang(e *env) {
 	e.ApplyExample("first-gang/01-gang.yaml")
 	e.Runs("first-gang-", 3)
@@ -108,8 +108,8 @@ func guaranteedMinutes(e *env) {
 		if c.Type != corev1.PodScheduled {
 			continue
 		}
-		// No other event in the cluster would trigger a retry. The times of the API are whole
-		// seconds.
+		// No other event makes the scheduler retry the preemptor, so it must retry at the end of
+		// the protection. Times in the API are rounded to seconds.
 		if ran := c.LastTransitionTime.Sub(began); ran < guaranteed || ran > guaranteed+45*time.Second {
 			e.Errorf("training had %v, want %v", ran, guaranteed)
 		}
@@ -146,7 +146,7 @@ func notPreempted(e *env) {
 	})
 }
 
-// threeTeams also prints the table of docs/queues.md.
+// threeTeams checks the example of docs/queues.md, and prints the table of that page.
 func threeTeams(e *env) {
 	teams := []string{"research", "product", "interns"}
 	table := []string{"| | research | product | interns |", "| --- | ---: | ---: | ---: |"}
@@ -173,8 +173,8 @@ func threeTeams(e *env) {
 	}
 }
 
-// hasOf waits until a queue's status reports the given number of GPUs. It returns that number and
-// the fair share.
+// hasOf waits until a Queue's status reports a number of allocated GPUs. It returns a table cell
+// with this number and the fair share.
 func (e *env) hasOf(queue string, want int64) string {
 	e.Helper()
 	out := ""
@@ -193,7 +193,8 @@ func (e *env) hasOf(queue string, want int64) string {
 	return out
 }
 
-// uids returns the pods whose names have a prefix, with their names. Terminating pods do not count.
+// uids returns the pods whose names have a prefix, without terminating pods. It maps the UID to the
+// name.
 func (e *env) uids(prefix string) map[types.UID]string {
 	e.Helper()
 	out := make(map[types.UID]string)
@@ -203,7 +204,7 @@ func (e *env) uids(prefix string) map[types.UID]string {
 	return out
 }
 
-// stay checks that the pods still exist.
+// stay checks that the pods still exist and are not terminating.
 func (e *env) stay(pods map[types.UID]string) {
 	e.Helper()
 	now := e.uids("")
@@ -214,7 +215,7 @@ func (e *env) stay(pods map[types.UID]string) {
 	}
 }
 
-// started waits until a PodGroup reports its start time.
+// started waits until a PodGroup has a start time, and returns it.
 func (e *env) started(group string) time.Time {
 	e.Helper()
 	var began time.Time

@@ -24,8 +24,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestMetrics runs a scheduler with the command of docs/troubleshooting.md. It reads the metrics
-// with the ClusterRole from deploy/, and without.
+// TestMetrics runs a scheduler with the command in docs/troubleshooting.md. It requests the metrics
+// with the ClusterRole in deploy/, which must succeed, and without the role, which must fail.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, playground.Options{Scheduler: playground.SchedulerOptions{Path: playground.NoScheduler}})
@@ -44,7 +44,7 @@ func TestMetrics(t *testing.T) {
 			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: "reader"}},
 		})
 	address := documentedScheduler(t, s)
-	// The scheduler has made its certificate itself, as for curl -k.
+	// The scheduler has a self-signed certificate. Skip the verification, like curl -k.
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // See above.
 	t.Cleanup(client.CloseIdleConnections)
 	for account, want := range map[string]int{"reader": http.StatusOK, "stranger": http.StatusForbidden} {
@@ -52,7 +52,8 @@ func TestMetrics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The scheduler takes a while to start, and caches a denial for 10 s.
+		// Try again for some time: the scheduler needs time to start, and caches a denial for 10
+		// seconds.
 		s.Eventually("metrics for "+account, func(ctx context.Context) string {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", http.NoBody)
 			if err != nil {
@@ -78,8 +79,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// documentedScheduler runs the command of the page about metrics until the test ends, with another
-// port and another path of the kubeconfig. It returns the address of the scheduler.
+// documentedScheduler runs the command in docs/troubleshooting.md until the test ends. It replaces
+// the port and the path of the kubeconfig. It returns the address of the scheduler.
 func documentedScheduler(t *testing.T, s *stage.Stage) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", "troubleshooting.md"))
@@ -114,7 +115,7 @@ func documentedScheduler(t *testing.T, s *stage.Stage) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// The test's context has ended, and so has the scheduler.
+		// The end of the test's context has killed the scheduler, so ignore the error.
 		_ = scheduler.Wait()
 		if t.Failed() {
 			t.Logf("the scheduler says:\n%s", log.String())
