@@ -1,4 +1,5 @@
-// Package groups tests gangs without a PodGroup by a user: Jobs, JobSets, LeaderWorkerSets and
-// other objects that request a gang. It uses a real API server with its Job controller and garbage
-// collector, and the frameworks' own CRDs. The tests do the work of the frameworks' controllers.
+// Package groups tests derived gangs: the user creates no PodGroup, but a Job, JobSet,
+// LeaderWorkerSet or other object with an annotation that requests a gang. The tests use a real API
+// server, the Job controller, the garbage collector, and the CRDs of frameworks. The tests
+// themselves do the work of the frameworks' controllers.
 package groups

@@ -16,20 +16,20 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// application is an application whose driver creates its workers. Each pod has one CPU.
+// application has a driver pod, which creates a number of worker pods. Each pod requests one CPU.
 type application struct {
 	name    string
 	workers int
-	// driver and worker create pods; worker gets the number of the worker.
+	// driver creates the driver pod. worker creates the worker pod with number i.
 	driver func() *corev1.Pod
 	worker func(driver *corev1.Pod, i int)
-	// end deletes all pods and the object of the application.
+	// end deletes the pods and the object of the application.
 	end func()
 }
 
-// TestDrivers submits four applications at once, to a cluster with room for four pods. One after
-// the other gets all its workers. The test plays the operator: it creates the workers once their
-// driver runs.
+// TestDrivers submits four applications to a cluster with room for four pods. The applications must
+// get their workers one after the other. If all drivers ran, none could get its workers. The test
+// does the work of the operator: it creates the workers when their driver runs.
 func TestDrivers(t *testing.T) {
 	t.Parallel()
 	s := startWith(t, "SparkApplication")
@@ -53,7 +53,8 @@ func TestDrivers(t *testing.T) {
 			for _, app := range all {
 				app.driver()
 			}
-			// Applications that were created in the same second have no defined order.
+			// The test cannot know the first application: applications that are created within the
+			// same second have no defined order.
 			first := firstOf(s, all)
 			for _, app := range all {
 				if app != first {
@@ -73,7 +74,7 @@ func TestDrivers(t *testing.T) {
 	}
 }
 
-// firstOf waits until the driver of some application has a node, and returns the application.
+// firstOf waits until a driver has a node, and returns its application.
 func firstOf(s *stage.Stage, all []*application) *application {
 	var first *application
 	s.Eventually("a driver has a node", func(ctx context.Context) string {
@@ -88,9 +89,9 @@ func firstOf(s *stage.Stage, all []*application) *application {
 	return first
 }
 
-// operate creates the workers of running drivers. It returns the pods that an application lacks; ""
-// once it is complete. It reads all pods at one moment, because a waiting driver starts once the
-// workers before it have nodes.
+// operate creates the workers of each running driver. It returns "" if all workers of app have a
+// node, and otherwise describes the missing workers. It must read all pods with one request,
+// because the next driver starts as soon as all workers of the previous driver have a node.
 func operate(ctx context.Context, s *stage.Stage, app *application, all []*application, made map[string]bool) string {
 	pods := s.Pods(ctx, "app-")
 	lacking, says := 0, "its driver does not run"
@@ -127,7 +128,7 @@ func operate(ctx context.Context, s *stage.Stage, app *application, all []*appli
 	return says
 }
 
-// sparkApplication returns an application with an object.
+// sparkApplication returns an application with an object of the kind SparkApplication.
 func sparkApplication(s *stage.Stage, name string, workers int) *application {
 	const named = "sparkoperator.k8s.io/app-name"
 	object := create(s, fmt.Sprintf("apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {name: %s, annotations: {%s}}\n"+
@@ -145,7 +146,8 @@ func sparkApplication(s *stage.Stage, name string, workers int) *application {
 	}
 }
 
-// sparkSubmit returns an application without an object.
+// sparkSubmit returns an application of the command spark-submit. It has no object, only pods with
+// labels of Spark.
 func sparkSubmit(s *stage.Stage, name string, workers int) *application {
 	labels := func(role string) map[string]string {
 		return map[string]string{"spark-app-selector": name, "spark-role": role}
@@ -153,7 +155,8 @@ func sparkSubmit(s *stage.Stage, name string, workers int) *application {
 	return withoutObject(s, name, workers, labels("driver"), labels("executor"), nil)
 }
 
-// ownDriver returns an application that only the annotation of its driver describes.
+// ownDriver returns an application without an object. Only an annotation of its driver pod has the
+// number of workers.
 func ownDriver(s *stage.Stage, name string, workers int) *application {
 	return withoutObject(s, name, workers, nil, nil, map[string]string{v1alpha1.AnnotationLeads: fmt.Sprint(workers)})
 }
@@ -179,7 +182,7 @@ func withoutObject(s *stage.Stage, name string, workers int, driverLabels, worke
 	}
 }
 
-// by returns the reference to a driver that owns its workers.
+// by returns an owner reference to the driver, for its workers.
 func by(driver *corev1.Pod) *metav1.OwnerReference {
 	return &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: driver.Name, UID: driver.UID, Controller: ptr.To(true)}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestElastic checks objects whose number of pods changes. Pods past the needed number are placed
-// if there is room, and preempt nothing.
+// TestElastic tests objects whose number of pods changes while they run. Pods past the number that
+// the gang needs must be placed if there is room, and must not preempt.
 func TestElastic(t *testing.T) {
 	t.Parallel()
 	s := startWith(t, "Job, RayCluster")
@@ -39,13 +39,14 @@ func TestElastic(t *testing.T) {
 	}
 }
 
-// resize sets the number of pods of a Job, each with an index of its own (KEP-3715).
+// resize sets the size of an elastic indexed Job (KEP-3715).
 func resize(s *stage.Stage, name string, count int32) {
 	s.Helper()
 	change(s, name, func(spec *batchv1.JobSpec) { spec.Parallelism, spec.Completions = ptr.To(count), ptr.To(count) })
 }
 
-// prey creates a pod that every other pod may preempt.
+// prey creates a running pod with a low priority. If another pod preempted, this pod would be
+// evicted.
 func prey(s *stage.Stage) types.UID {
 	s.Helper()
 	pod := stage.NewPod(s.Namespace, "prey", "idle", 1)
@@ -54,8 +55,8 @@ func prey(s *stage.Stage) types.UID {
 	return pod.UID
 }
 
-// nothingGoesFor waits until the given number of pods with a name prefix have found no room, and
-// checks that nothing is preempted for them.
+// nothingGoesFor waits until count pods whose names have the prefix have found no room. It checks
+// that the prey is not evicted for them.
 func nothingGoesFor(s *stage.Stage, prefix string, count int, prey types.UID) {
 	s.Helper()
 	s.Eventually(fmt.Sprintf("%d of %s find no room", count, prefix), func(ctx context.Context) string {
@@ -82,9 +83,9 @@ func nothingGoesFor(s *stage.Stage, prefix string, count int, prey types.UID) {
 	})
 }
 
-// elasticJob checks that a waiting gang has the current size of its Job, and is placed as a whole.
-// A running gang needs fewer members once its Job is smaller. When the Job grows again, the
-// additional members are surplus.
+// elasticJob changes the size of a Job. A waiting gang must have the current size of its Job, and
+// be placed as a whole. If the Job of a running gang becomes smaller, minCount must decrease. If
+// the Job grows again, the additional members must be surplus.
 func elasticJob(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on, "", "parallelism: 5, completions: 5, completionMode: Indexed")
@@ -93,7 +94,7 @@ func elasticJob(s *stage.Stage) {
 	resize(s, "train", 6)
 	group(s, "train-", "needs six", needs(6))
 	s.AddNodes(1, "b")
-	// There is room for five of the six members now.
+	// The gang now has six members, and five of them have room.
 	group(s, "train-", "is planned again", waitsFor(v1alpha1.ReasonUnschedulable, "each of 6 members; 5 have room"))
 	noneStarts(s, "train-")
 	s.AddNodes(1, "c")
@@ -117,8 +118,8 @@ func elasticJob(s *stage.Stage) {
 	s.Runs("train-", 3)
 }
 
-// elasticJobEnds checks a Job that is made smaller after two of its indexes have completed. It
-// needs only the remaining ones.
+// elasticJobEnds reduces the size of a Job after two of its indexes have completed. The gang must
+// need only the remaining pods.
 func elasticJobEnds(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on, "", "parallelism: 4, completions: 4, completionMode: Indexed")
@@ -136,7 +137,7 @@ func elasticJobEnds(s *stage.Stage) {
 	group(s, "train-", "needs one", needs(1))
 }
 
-// autoscale sets the number of replicas, as the autoscaler does.
+// autoscale sets the number of worker replicas of a RayCluster, like Ray's autoscaler.
 func autoscale(s *stage.Stage, cluster *unstructured.Unstructured, replicas int) {
 	s.Helper()
 	patch := fmt.Appendf(nil, `[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": %d}]`, replicas)
@@ -145,7 +146,7 @@ func autoscale(s *stage.Stage, cluster *unstructured.Unstructured, replicas int)
 	}
 }
 
-// rayMembers creates the head and the given number of workers of a cluster.
+// rayMembers creates the head pod of a RayCluster and a number of worker pods.
 func rayMembers(s *stage.Stage, cluster *unstructured.Unstructured, workers int) {
 	s.Helper()
 	rayPod(s, cluster, "ray-head", "headgroup", "")
@@ -154,8 +155,9 @@ func rayMembers(s *stage.Stage, cluster *unstructured.Unstructured, workers int)
 	}
 }
 
-// rayAutoscaling checks that the gang consists of the head and minReplicas workers. Workers that
-// the autoscaler adds are surplus, and it can remove them without harm.
+// rayAutoscaling tests a RayCluster with autoscaling. The gang must consist of the head and
+// minReplicas workers. Workers past minReplicas must be surplus, so the autoscaler can remove them
+// without an effect on the gang.
 func rayAutoscaling(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	cluster := ray(s, true, rayGroup("gpu", 2, 2))
@@ -199,8 +201,9 @@ func rayAutoscaling(s *stage.Stage) {
 	}
 }
 
-// rayScalesWaiting checks a cluster that has more workers than minReplicas from the start. The gang
-// is no larger, and the workers without room wait.
+// rayScalesWaiting tests a waiting RayCluster whose autoscaler has already created more workers
+// than minReplicas. The gang must still need only the head and minReplicas workers. Additional
+// workers without room must wait.
 func rayScalesWaiting(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	cluster := ray(s, true, rayGroup("gpu", 2, 2))
@@ -210,7 +213,7 @@ func rayScalesWaiting(s *stage.Stage) {
 	autoscale(s, cluster, 4)
 	rayPod(s, cluster, "ray-gpu-2", "gpu", "")
 	rayPod(s, cluster, "ray-gpu-3", "gpu", "")
-	// The head comes last by age and by name.
+	// The head is created last, and its name is the last in the alphabet.
 	rayPod(s, cluster, "ray-head", "headgroup", "")
 	noRoom(s, made.Name, "ray-")
 	s.AddNodes(2, "b")
@@ -223,8 +226,9 @@ func rayScalesWaiting(s *stage.Stage) {
 	})
 }
 
-// rayLargeHead checks that additional workers do not replace the head. Room is made for the head,
-// at first and after the cluster has lost it.
+// rayLargeHead tests a RayCluster whose head needs a large node. Additional workers must not count
+// as a replacement of the head. The gang must preempt for its head: at the start, and after the
+// head is lost.
 func rayLargeHead(s *stage.Stage) {
 	s.AddNodes(3, "large")
 	s.AddNodes(1, "a", "b", "c", "d")

@@ -23,21 +23,21 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// start runs a playground whose scheduler derives groups for three kinds. The API server does not
-// serve two of them yet.
+// start starts a playground whose scheduler derives groups for three kinds. At first, the API
+// server serves only one of these kinds, Job.
 func start(t *testing.T) *stage.Stage {
 	t.Helper()
 	return startWith(t, "Job, JobSet, LeaderWorkerSet")
 }
 
-// startWith runs a playground whose scheduler derives groups for the given kinds.
+// startWith starts a playground whose scheduler derives groups for the given kinds.
 func startWith(t *testing.T, kinds string) *stage.Stage {
 	t.Helper()
 	return startOf(t, playground.Options{}, map[string]string{stage.Profile: "groups: {kinds: [" + kinds + "]}"})
 }
 
-// startOf runs a playground whose scheduler has the given profiles: names, with the arguments of
-// Reprieve in YAML.
+// startOf starts a playground whose scheduler has several profiles. profiles maps the name of a
+// profile to Reprieve's arguments in YAML.
 func startOf(t *testing.T, options playground.Options, profiles map[string]string) *stage.Stage {
 	t.Helper()
 	var all []string
@@ -52,7 +52,7 @@ func startOf(t *testing.T, options playground.Options, profiles map[string]strin
 	return stage.New(t, options)
 }
 
-// create creates an object in the test's namespace from YAML, with owners.
+// create creates the object in a YAML text, in the namespace of the test, with owner references.
 func create(s *stage.Stage, text string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
 	s.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
@@ -65,7 +65,7 @@ func create(s *stage.Stage, text string, owners ...metav1.OwnerReference) *unstr
 	}
 	u.SetNamespace(s.Namespace)
 	u.SetOwnerReferences(owners)
-	// The CRD of the kind may be new, so the API server may not serve it yet.
+	// Try again for some time: if the CRD is new, the API server may not serve its kind yet.
 	s.Eventually("a "+u.GetKind()+" can be created", func(ctx context.Context) string {
 		if err := s.Objects.Create(ctx, u); err != nil {
 			return err.Error()
@@ -79,14 +79,15 @@ func ownedBy(u *unstructured.Unstructured) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName(), UID: u.GetUID(), Controller: ptr.To(true)}
 }
 
-// job creates a Job of pods of one CPU for the nodes of the test. annotations, podLabels and spec
-// are YAML for the inside of braces.
+// job creates a Job whose pods request one CPU and run on the nodes of the test. annotations and
+// podLabels are YAML mappings without braces, and spec has fields of the Job's spec in the same
+// form.
 func job(s *stage.Stage, name, annotations, podLabels, spec string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
 	s.Helper()
 	return jobOf(s, "schedulerName: "+stage.Profile, name, annotations, podLabels, spec, owners...)
 }
 
-// jobOf creates a Job whose pods have additional fields in their spec.
+// jobOf is like job, but has additional fields for the spec of the pods.
 func jobOf(s *stage.Stage, podSpec, name, annotations, podLabels, spec string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
 	s.Helper()
 	made := create(s, fmt.Sprintf(`apiVersion: batch/v1
@@ -99,7 +100,7 @@ spec: {%s, template: {metadata: {labels: {%s}}, spec: {%s, restartPolicy: Never,
 	return made
 }
 
-// remove deletes an object and everything that it owns.
+// remove deletes an object and all objects that it owns.
 func remove(s *stage.Stage, u client.Object) {
 	s.Helper()
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
@@ -108,7 +109,7 @@ func remove(s *stage.Stage, u client.Object) {
 	}
 }
 
-// change writes fields of a Job's spec.
+// change changes the spec of a Job.
 func change(s *stage.Stage, name string, edit func(*batchv1.JobSpec)) {
 	s.Helper()
 	s.Eventually("Job "+name+" can be changed", func(ctx context.Context) string {
@@ -124,7 +125,7 @@ func change(s *stage.Stage, name string, edit func(*batchv1.JobSpec)) {
 	})
 }
 
-// annotate sets an annotation of an object; an empty value removes it.
+// annotate sets an annotation of an object, or removes it if the value is empty.
 func annotate(s *stage.Stage, obj client.Object, key, value string) {
 	s.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)
@@ -136,12 +137,13 @@ func annotate(s *stage.Stage, obj client.Object, key, value string) {
 	}
 }
 
-// namespaceOf returns the namespace of the test, to be changed.
+// namespaceOf returns the test's namespace for use in a patch.
 func namespaceOf(s *stage.Stage) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
 }
 
-// queue creates a Queue that is named after the test and deleted with it.
+// queue creates a Queue with a name that contains the test's namespace. The Queue is deleted after
+// the test.
 func queue(s *stage.Stage, spec v1alpha1.QueueSpec) *v1alpha1.Queue {
 	s.Helper()
 	made := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "team-" + s.Namespace}, Spec: spec}
@@ -150,7 +152,7 @@ func queue(s *stage.Stage, spec v1alpha1.QueueSpec) *v1alpha1.Queue {
 	return made
 }
 
-// groups returns the PodGroups of the test.
+// groups returns the PodGroups in the test's namespace.
 func groups(ctx context.Context, s *stage.Stage) []v1alpha1.PodGroup {
 	s.Helper()
 	var list v1alpha1.PodGroupList
@@ -160,7 +162,8 @@ func groups(ctx context.Context, s *stage.Stage) []v1alpha1.PodGroup {
 	return list.Items
 }
 
-// group waits until a PodGroup whose name has the prefix exists and right returns true.
+// group waits until a PodGroup whose name has the prefix exists and right returns true. It returns
+// the PodGroup.
 func group(s *stage.Stage, prefix, what string, right func(*v1alpha1.PodGroup) bool) *v1alpha1.PodGroup {
 	s.Helper()
 	var out *v1alpha1.PodGroup
@@ -189,8 +192,8 @@ func needs(count int32) func(*v1alpha1.PodGroup) bool {
 	return func(pg *v1alpha1.PodGroup) bool { return minCount(pg) == count }
 }
 
-// waitsFor returns a check that a gang waits for a reason, and that its message has all of these
-// words.
+// waitsFor returns a check for group: the gang must wait for the reason, and its message must
+// contain all the words.
 func waitsFor(reason string, words ...string) func(*v1alpha1.PodGroup) bool {
 	return func(pg *v1alpha1.PodGroup) bool {
 		c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
@@ -198,14 +201,15 @@ func waitsFor(reason string, words ...string) func(*v1alpha1.PodGroup) bool {
 	}
 }
 
-// noRoom waits until a gang has found no room, and checks that no member has a node.
+// noRoom waits until a gang has found no room. It checks that the pods with the given name prefixes
+// have no node.
 func noRoom(s *stage.Stage, prefix string, pods ...string) {
 	s.Helper()
 	group(s, prefix, "has no room", waitsFor(v1alpha1.ReasonUnschedulable))
 	noneStarts(s, pods...)
 }
 
-// noneStarts checks that no pod whose name has one of the prefixes has a node.
+// noneStarts checks that the pods with the given name prefixes have no node.
 func noneStarts(s *stage.Stage, pods ...string) {
 	s.Helper()
 	for _, name := range pods {
@@ -215,7 +219,7 @@ func noneStarts(s *stage.Stage, pods ...string) {
 	}
 }
 
-// placed counts the pods with a node whose names have a prefix.
+// placed returns the number of pods with a node whose names have a prefix.
 func placed(s *stage.Stage, prefix string) int {
 	s.Helper()
 	n := 0
@@ -227,8 +231,7 @@ func placed(s *stage.Stage, prefix string) int {
 	return n
 }
 
-// place waits until exactly the given number of pods with a name prefix have a node. what describes
-// them in messages.
+// place waits until exactly count pods whose names have the prefix have a node.
 func place(s *stage.Stage, what, prefix string, count int) {
 	s.Helper()
 	s.Eventually(what, func(context.Context) string {
@@ -239,7 +242,7 @@ func place(s *stage.Stage, what, prefix string, count int) {
 	})
 }
 
-// none waits until the test has no PodGroups.
+// none waits until no PodGroup exists in the test's namespace.
 func none(s *stage.Stage) {
 	s.Helper()
 	s.Eventually("there is no PodGroup", func(ctx context.Context) string {

@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestForeign schedules pods that were written for other schedulers, with the kinds of these
-// schedulers.
+// TestForeign tests pods that were written for other schedulers, such as Volcano. The pods use the
+// labels, annotations and kinds of these schedulers.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	config, err := stage.Config{Profiles: []string{stage.ProfileConfig(stage.Profile,
@@ -51,7 +51,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// pods creates three pods of one CPU, with the labels and annotations of another scheduler.
+// pods creates three pods that request one CPU each. write adds the labels and annotations of
+// another scheduler.
 func pods(s *stage.Stage, write func(*corev1.Pod)) {
 	s.Helper()
 	for i := range 3 {
@@ -61,8 +62,9 @@ func pods(s *stage.Stage, write func(*corev1.Pod)) {
 	}
 }
 
-// theirs checks pods that name a PodGroup of another API. They wait for it and are placed as a
-// whole. The derived PodGroup is deleted with the other one.
+// theirs tests pods that name a PodGroup of another scheduler's API. The pods must wait until this
+// PodGroup exists. Then Reprieve must derive its own PodGroup from it, and place the pods as a
+// whole. The derived PodGroup must be deleted together with the other scheduler's PodGroup.
 func theirs(s *stage.Stage, apiVersion, spec, queue string, write func(*corev1.Pod)) {
 	s.AddNodes(2, "a")
 	pods(s, write)
@@ -89,8 +91,8 @@ func theirs(s *stage.Stage, apiVersion, spec, queue string, write func(*corev1.P
 	none(s)
 }
 
-// takenOff checks that pods that waited for a PodGroup of another API become single pods when they
-// no longer name it.
+// takenOff removes the annotation with which pods name a missing PodGroup of another scheduler. The
+// pods must then run as single pods.
 func takenOff(s *stage.Stage) {
 	const names = "scheduling.k8s.io/group-name"
 	s.AddNodes(4, "a")
@@ -107,7 +109,8 @@ func takenOff(s *stage.Stage) {
 	s.Runs("train-", 3)
 }
 
-// koordinator checks pods whose annotations say how many they are, without an object.
+// koordinator tests pods of a gang without an object: an annotation of the pods has the size of the
+// gang.
 func koordinator(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	pods(s, func(pod *corev1.Pod) {
@@ -125,7 +128,7 @@ func koordinator(s *stage.Stage) {
 	none(s)
 }
 
-// crd returns a CRD that accepts any spec.
+// crd returns a CRD whose schema accepts any spec.
 func crd(group, version, kind, plural string) string {
 	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

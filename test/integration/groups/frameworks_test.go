@@ -19,12 +19,12 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// crds are the CRDs of the frameworks' own modules; crds/README.md lists them.
+// crds has CRDs from the modules of the frameworks. crds/README.md lists them.
 //
 //go:embed crds/*.json.gz
 var crds embed.FS
 
-// serve installs a framework's CRD, so that the API server serves its kind.
+// serve creates the CRD of a framework.
 func serve(s *stage.Stage, name string) {
 	s.Helper()
 	file, err := crds.Open("crds/" + name + ".json.gz")
@@ -43,28 +43,33 @@ func serve(s *stage.Stage, name string) {
 	s.ApplyText(string(text))
 }
 
-// framework is an object of a kind, with the pods that its operator creates.
+// framework is a test case: an object of a kind, and the pods that the operator of the framework
+// creates for it.
 type framework struct {
-	// object is YAML without the name. The name is root.
+	// object is the object in YAML, without metadata. The test adds the name "root".
 	object string
-	// pods creates the pods in place of the framework's operator, with its labels and owners.
+	// pods does the work of the operator: it creates the pods, with the operator's labels and owner
+	// references.
 	pods func(s *stage.Stage, root *unstructured.Unstructured)
-	// need is the number of members that must be placed together, and all is the number of pods.
-	// The pods in alone start by themselves. The names of the members begin with "root-" and one of
-	// members.
+	// These fields are about the pods of the object:
+	//
+	//   - need: the number of members that must be placed together
+	//   - all: the number of pods
+	//   - alone: the names of pods that start without the gang
+	//   - members: the names of members begin with "root-" and an element of this list
 	need    int32
 	all     int
 	alone   []string
 	members []string
-	// suspend is the path of the field in spec that suspends the object; "" if the test does not
-	// suspend it.
+	// suspend is the path of the field below spec that suspends the object. It is empty if the test
+	// does not suspend the object.
 	suspend []string
 }
 
-// podTemplate is the pod template of the objects, in YAML.
+// podTemplate is the pod template in the objects, in YAML.
 const podTemplate = "{spec: {containers: [{name: c, image: registry.example/c:1}]}}"
 
-// member creates a pod of an object.
+// member creates a pod with labels, and optionally with an owner.
 func member(s *stage.Stage, name string, labels map[string]string, owner *metav1.OwnerReference) *corev1.Pod {
 	s.Helper()
 	pod := stage.NewPod(s.Namespace, name, "", 1)
@@ -76,7 +81,7 @@ func member(s *stage.Stage, name string, labels map[string]string, owner *metav1
 	return pod
 }
 
-// members creates numbered pods.
+// members creates count pods that the object root owns. Their names are the prefix and a number.
 func members(s *stage.Stage, count int, prefix string, labels map[string]string, root *unstructured.Unstructured) {
 	s.Helper()
 	owner := ownedBy(root)
@@ -171,9 +176,9 @@ func frameworks() map[string]framework {
 	}
 }
 
-// TestFrameworks checks an object of each kind with the framework's own CRD and the pods of its
-// operator. The gang waits as a whole while it lacks room for one member, and is then placed as a
-// whole. Its PodGroup is deleted with the object.
+// TestFrameworks tests an object of each framework. It uses the CRD of the framework, and pods like
+// the pods of its operator. The gang must wait while one of its members has no room, and then be
+// placed as a whole. Its PodGroup must be deleted with the object.
 func TestFrameworks(t *testing.T) {
 	t.Parallel()
 	s := startWith(t, "Job, JobSet, LeaderWorkerSet, MPIJob, PyTorchJob, RayCluster, RayJob, SparkApplication")
@@ -204,7 +209,7 @@ func TestFrameworks(t *testing.T) {
 	}
 }
 
-// runs checks the life of a framework's gang.
+// runs tests the whole life of a framework's object.
 func (f *framework) runs(s *stage.Stage) {
 	s.AddNodes(int64(f.need)-1+int64(len(f.alone)), "a")
 	text := strings.Replace(f.object, "spec:", "metadata: {name: root, annotations: {"+on+"}}\nspec:", 1)
@@ -231,7 +236,7 @@ func (f *framework) runs(s *stage.Stage) {
 	none(s)
 }
 
-// suspends checks that the PodGroup is deleted after the pods.
+// suspends checks that the PodGroup is deleted after the object is suspended and its pods are gone.
 func (f *framework) suspends(s *stage.Stage, root *unstructured.Unstructured) {
 	s.Helper()
 	before := root.DeepCopy()
@@ -247,7 +252,8 @@ func (f *framework) suspends(s *stage.Stage, root *unstructured.Unstructured) {
 	none(s)
 }
 
-// jobSetPerRole checks that a role starts without the other.
+// jobSetPerRole tests a JobSet with one gang for each role. A role must start before the other role
+// has room.
 func jobSetPerRole(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	f := frameworks()["a JobSet"]
@@ -266,21 +272,22 @@ func jobSetPerRole(s *stage.Stage) {
 
 const lwsLabel = "leaderworkerset.sigs.k8s.io/"
 
-// lws creates a LeaderWorkerSet of two replicas.
+// lws creates a LeaderWorkerSet with two replicas. size is the number of pods in each replica.
 func lws(s *stage.Stage, annotations, startup string, size int) *unstructured.Unstructured {
 	s.Helper()
 	return create(s, fmt.Sprintf("apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: serve, annotations: {%s}}\n"+
 		"spec: {replicas: 2, startupPolicy: %s, leaderWorkerTemplate: {size: %d, workerTemplate: %s}}\n", annotations, startup, size, podTemplate))
 }
 
-// lwsPod creates a member of a replica, with the labels that the StatefulSets and the webhook of
-// the framework set.
+// lwsPod creates a pod of a replica. It has the labels that the StatefulSets and the webhook of the
+// framework set.
 func lwsPod(s *stage.Stage, name, unit, index string) {
 	s.Helper()
 	member(s, name, map[string]string{lwsLabel + "name": "serve", lwsLabel + "group-index": unit, lwsLabel + "worker-index": index}, nil)
 }
 
-// leaderWorkerSet checks that each replica is a gang, and starts without the other.
+// leaderWorkerSet tests a LeaderWorkerSet with two replicas. Each replica must be a gang, and start
+// before the other replica has room.
 func leaderWorkerSet(s *stage.Stage) {
 	s.AddNodes(8, "a")
 	root := lws(s, on, "LeaderCreated", 2)
@@ -289,7 +296,8 @@ func leaderWorkerSet(s *stage.Stage) {
 	lwsPod(s, "serve-1-1", "1", "1")
 	s.Runs("serve-1", 2)
 	group(s, "serve-", "of the second replica runs", func(pg *v1alpha1.PodGroup) bool {
-		// The API server has set restartPolicy to its default, RecreateGroupOnPodRestart.
+		// The API server has set the default restartPolicy, RecreateGroupOnPodRestart. So the group
+		// must be evicted as a whole.
 		return pg.Status.Scheduled == 2 && minCount(pg) == 2 && ptr.Deref(pg.Spec.DisruptionMode, "") == v1alpha1.DisruptionModePodGroup
 	})
 	if pod := s.Pod("serve-0"); pod.Spec.NodeName != "" {
@@ -318,17 +326,18 @@ func leaderWorkerSet(s *stage.Stage) {
 	})
 }
 
-// leaderReady checks that leaders start by themselves. The workers that are created then are a
-// gang.
+// leaderReady tests the startup policy LeaderReady. The leader must start alone. The workers, which
+// are created later, must be a gang.
 func leaderReady(s *stage.Stage) { leaderFirst(s, on, "LeaderReady") }
 
-// leaderPlaced checks the same for workers that are created once their leader has a node.
+// leaderPlaced tests exclusive placement: the workers are created after their leader has a node.
+// The leader must start alone, and the workers must be a gang.
 func leaderPlaced(s *stage.Stage) {
 	leaderFirst(s, on+", "+lwsLabel+"exclusive-topology: kubernetes.io/hostname", "LeaderCreated")
 }
 
-// oldSize checks a replica that is created again in its old size, before its turn in a rollout to
-// another size. It starts in the old size.
+// oldSize tests a rollout to another size. If the pods of a replica are created again in the old
+// size, before the rollout reaches the replica, the gang must have the old size.
 func oldSize(s *stage.Stage) {
 	s.AddNodes(8, "a")
 	root := lws(s, on, "LeaderCreated", 2)
@@ -370,8 +379,8 @@ func leaderFirst(s *stage.Stage, annotations, startup string) {
 	s.Runs("serve-0", 3)
 }
 
-// neverGangs checks that objects of kinds that are never gangs use any room, although they request
-// a gang.
+// neverGangs tests Deployments and StatefulSets with the annotation that requests a gang. Their
+// pods must be placed one by one.
 func neverGangs(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	template := func(app string) string {

@@ -42,8 +42,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// placedWhole checks that six pods find no room on four CPUs and none of them starts. With more
-// room, all start. The PodGroup is deleted with the Job.
+// placedWhole tests a Job with six pods. On four CPUs, no pod may start. With more CPUs, all pods
+// must start. The PodGroup must be deleted with the Job.
 func placedWhole(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	made := job(s, "train", on, "", "parallelism: 6, completions: 6, completionMode: Indexed")
@@ -64,8 +64,9 @@ func placedWhole(s *stage.Stage) {
 	none(s)
 }
 
-// scaled checks that a waiting gang needs as many members as its Job has now. A running gang grows
-// if there is room, and needs fewer members once its Job is smaller.
+// scaled changes the parallelism of a Job. A waiting gang must need as many members as the Job has
+// now. A running gang must grow if there is room, and need fewer members when the Job becomes
+// smaller.
 func scaled(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on, "", "parallelism: 6")
@@ -82,7 +83,7 @@ func scaled(s *stage.Stage) {
 	s.Runs("train-", 2)
 }
 
-// suspended checks that the next run of a Job has a PodGroup of its own.
+// suspended suspends a Job and resumes it. After that, the Job must have a new PodGroup.
 func suspended(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on, "", "parallelism: 3")
@@ -98,7 +99,8 @@ func suspended(s *stage.Stage) {
 	}
 }
 
-// optsOut checks a namespace whose Jobs are gangs. A Job that opts out uses any room.
+// optsOut tests a namespace whose annotation makes all Jobs gangs. The pods of a Job that opts out
+// must be placed one by one.
 func optsOut(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	annotate(s, namespaceOf(s), v1alpha1.AnnotationGang, "true")
@@ -111,8 +113,8 @@ func optsOut(s *stage.Stage) {
 	none(s)
 }
 
-// namedWins checks that pods that name a group are its members, regardless of their Job's
-// annotations.
+// namedWins tests pods with the label of an existing PodGroup, although an annotation of their Job
+// requests a derived gang. The pods must be members of the existing PodGroup.
 func namedWins(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	create(s, "apiVersion: reprieve.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: mine}\nspec: {schedulingPolicy: {gang: {minCount: 2}}}\n")
@@ -123,7 +125,7 @@ func namedWins(s *stage.Stage) {
 	}
 }
 
-// asksAmiss checks that an invalid request is reported, and that nothing starts.
+// asksAmiss tests an invalid annotation of a Job. An event must report it, and no pod may start.
 func asksAmiss(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", `reprieve.dev/gang: "yes"`, "", "parallelism: 1")
@@ -143,7 +145,8 @@ func asksAmiss(s *stage.Stage) {
 	none(s)
 }
 
-// saysHow checks that queue, class and disruption mode come from the Job's annotations.
+// saysHow checks that the annotations of a Job set the queue, the priority class and the disruption
+// mode of its PodGroup.
 func saysHow(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on+`, reprieve.dev/disruption-mode: PodGroup, reprieve.dev/priority-class: idle`, "", "parallelism: 2")
@@ -164,7 +167,7 @@ func saysHow(s *stage.Stage) {
 		}
 		return fmt.Sprintf("it has %d units, and none of two pods that is called %s", len(state.Units), pg.Name)
 	})
-	// An object cannot give its pods a higher priority than their own.
+	// The annotation requests a higher priority than the pods have, so it must have no effect.
 	job(s, "climb", on+`, reprieve.dev/priority-class: urgent`, "", "parallelism: 2")
 	s.Runs("climb-", 2)
 	if pg := group(s, "climb-", "is there", needs(2)); ptr.Deref(pg.Spec.Priority, -1) != 0 {
@@ -172,7 +175,8 @@ func saysHow(s *stage.Stage) {
 	}
 }
 
-// jobSet checks one gang over two roles, whose Jobs are created one after the other.
+// jobSet tests a JobSet with two roles, whose Jobs are created one after the other. The pods of
+// both roles must form one gang.
 func jobSet(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	serve(s, "jobset.x-k8s.io_jobsets")
@@ -194,7 +198,7 @@ func jobSet(s *stage.Stage) {
 	none(s)
 }
 
-// fewerCompletions checks that a Job of three completions needs at most three pods.
+// fewerCompletions checks that the gang of a Job never needs more pods than the Job's completions.
 func fewerCompletions(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	job(s, "train", on, "", "parallelism: 6, completions: 3, completionMode: Indexed")
@@ -203,8 +207,8 @@ func fewerCompletions(s *stage.Stage) {
 	s.Runs("train-", 3)
 }
 
-// lastPods checks the end of a Job, when fewer pods are created than run at a time. If the
-// succeeded pods are deleted, the last pod can still be created again.
+// lastPods tests the end of a Job: the remaining completions are fewer than the parallelism. If the
+// succeeded pods are deleted, the last pod must still be able to start again.
 func lastPods(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on, "", "parallelism: 2, completions: 3, completionMode: Indexed")
@@ -222,13 +226,13 @@ func lastPods(s *stage.Stage) {
 	madeAgain(s, "train-", "train-2-")
 }
 
-// succeededGo checks that a running group needs only its running pods after the succeeded ones are
-// deleted, and continues to run.
+// succeededGo deletes the succeeded pods of a running gang. The gang must then need only the
+// running pods, and continue to run.
 func succeededGo(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on, "", "parallelism: 4, completions: 4, completionMode: Indexed")
 	s.Runs("train-", 4)
-	// The members of this group never ran all at the same time, so its start is unknown.
+	// Wait for the start time of the gang. It is set once all members run at the same time.
 	group(s, "train-", "is known to run", func(pg *v1alpha1.PodGroup) bool { return pg.Status.StartTime != nil })
 	done := append(s.Pods(s.Context(), "train-0-"), s.Pods(s.Context(), "train-1-")...)
 	succeed(s, "train", done)
@@ -249,7 +253,7 @@ func succeededGo(s *stage.Stage) {
 	}
 }
 
-// succeed marks pods of a Job as succeeded, and waits until the Job has counted them.
+// succeed sets the phase of some pods to Succeeded, and waits until the Job has counted them.
 func succeed(s *stage.Stage, job string, pods []corev1.Pod) {
 	s.Helper()
 	for _, pod := range pods {
@@ -270,8 +274,8 @@ func succeed(s *stage.Stage, job string, pods []corev1.Pod) {
 	})
 }
 
-// madeAgain deletes all pods with a name prefix, and waits until a replacement with the prefix last
-// has a node.
+// madeAgain deletes all pods with a name prefix. It waits until a replacement whose name begins
+// with last has a node.
 func madeAgain(s *stage.Stage, prefix, last string) {
 	s.Helper()
 	before := s.Pods(s.Context(), prefix)

@@ -10,11 +10,11 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// always is a profile in which every Job is a gang. In the other profile, stage.Profile, a Job must
-// request it.
+// always is a profile that makes every Job a gang. In the other profile, stage.Profile, only a Job
+// with an annotation is a gang.
 const always = "always"
 
-// TestOptIn checks that each profile of one scheduler decides which Jobs are gangs.
+// TestOptIn tests a scheduler with two profiles that differ in the Jobs that become gangs.
 func TestOptIn(t *testing.T) {
 	t.Parallel()
 	s := startOf(t, playground.Options{}, map[string]string{
@@ -33,14 +33,15 @@ func TestOptIn(t *testing.T) {
 	}
 }
 
-// jobOfAlways creates a Job of six pods in the profile always.
+// jobOfAlways creates a Job with six pods in the profile always.
 func jobOfAlways(s *stage.Stage, name, annotations string) {
 	s.Helper()
 	jobOf(s, "schedulerName: "+always, name, annotations, "", "parallelism: 6")
 }
 
-// unasked checks two Jobs of six pods on four CPUs. The pods of the Job that is no gang use the
-// free room, and the gang waits for room for all.
+// unasked tests a Job without an annotation in each profile. Each Job has six pods, and there are
+// four CPUs. The Job in the profile always must wait as a gang. The pods of the other Job must be
+// placed one by one.
 func unasked(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	jobOfAlways(s, "gang", "")
@@ -49,7 +50,7 @@ func unasked(s *stage.Stage) {
 	place(s, "four of six run that are no gang", "crowd-", 4)
 	s.AddNodes(5, "b")
 	place(s, "all six run that are no gang", "crowd-", 6)
-	// Three CPUs are free. With three more, the whole gang fits.
+	// Three of the nine CPUs are free. With three more, the gang of six fits.
 	noneStarts(s, "gang-")
 	s.AddNodes(3, "c")
 	s.Runs("gang-", 6)
@@ -58,7 +59,8 @@ func unasked(s *stage.Stage) {
 	}
 }
 
-// optsOutOfAlways checks that a Job that opts out uses any room.
+// optsOutOfAlways tests a Job that opts out in the profile always. Its pods must be placed one by
+// one.
 func optsOutOfAlways(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	jobOfAlways(s, "crowd", `reprieve.dev/gang: "false"`)
@@ -66,8 +68,8 @@ func optsOutOfAlways(s *stage.Stage) {
 	none(s)
 }
 
-// namespaceOptsOut checks that the annotation of an object precedes that of its namespace, and this
-// one precedes the profile.
+// namespaceOptsOut checks the order of precedence: the annotation of the Job, then the annotation
+// of its namespace, then the profile.
 func namespaceOptsOut(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	annotate(s, namespaceOf(s), v1alpha1.AnnotationGang, "false")
@@ -81,9 +83,9 @@ func namespaceOptsOut(s *stage.Stage) {
 	}
 }
 
-// TestSchedulingGroup checks that pods that name a PodGroup of scheduling.k8s.io are its members,
-// regardless of their Job's annotations. The PodGroup needs five of the six pods; by the Job it
-// would need six.
+// TestSchedulingGroup tests pods that name a PodGroup of scheduling.k8s.io, although their Job
+// would be a gang of six. The PodGroup has minCount 5. The pods must be its members, so five of
+// them must run.
 func TestSchedulingGroup(t *testing.T) {
 	t.Parallel()
 	if minor := stage.Kubernetes(t).Minor; minor < 36 {

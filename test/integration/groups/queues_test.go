@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestRequiredQueue checks a profile that requires a queue. It also blocks the derived gangs
-// without a queue, each as a whole, and reports it.
+// TestRequiredQueue tests a profile that requires a Queue for all work. A derived gang without a
+// Queue must wait as a whole and report the cause.
 func TestRequiredQueue(t *testing.T) {
 	t.Parallel()
 	s := startOf(t, playground.Options{}, map[string]string{stage.Profile: "queues: {required: true}, groups: {kinds: [Job]}"})
@@ -32,8 +32,8 @@ func TestRequiredQueue(t *testing.T) {
 	}
 }
 
-// heldBack waits until the gang of a Job and its pods report why they may not start. None of the
-// pods may have a node.
+// heldBack waits until the PodGroup of a Job and each of its pods report the reason why they wait.
+// The pods must have no node.
 func heldBack(s *stage.Stage, name, reason string, words ...string) {
 	s.Helper()
 	group(s, name, "says "+reason, waitsFor(reason, words...))
@@ -43,15 +43,15 @@ func heldBack(s *stage.Stage, name, reason string, words ...string) {
 	noneStarts(s, name)
 }
 
-// inQueue returns a check that a gang of three is in a queue.
+// inQueue returns a check for group: the gang must be in the queue and have minCount 3.
 func inQueue(queue string) func(*v1alpha1.PodGroup) bool {
 	return func(pg *v1alpha1.PodGroup) bool {
 		return ptr.Deref(pg.Spec.QueueName, "") == queue && minCount(pg) == 3
 	}
 }
 
-// startsWhole checks that the gang waits in its queue while there is room for two of three members,
-// and that all run once there is room for all.
+// startsWhole checks that the gang is in the queue, and waits while only two of its three members
+// have room. Then it adds a node, and all members must run.
 func startsWhole(s *stage.Stage, queue string) {
 	s.Helper()
 	group(s, "train-", "is in its queue", inQueue(queue))
@@ -61,8 +61,8 @@ func startsWhole(s *stage.Stage, queue string) {
 	group(s, "train-", "is in its queue", inQueue(queue))
 }
 
-// namespaceGetsQueue checks that a gang without a queue is placed once its namespace has a default
-// queue.
+// namespaceGetsQueue tests a gang without a Queue. It must be placed after its namespace gets a
+// default Queue.
 func namespaceGetsQueue(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	team := queue(s, v1alpha1.QueueSpec{})
@@ -72,7 +72,8 @@ func namespaceGetsQueue(s *stage.Stage) {
 	startsWhole(s, team.Name)
 }
 
-// jobNamesQueue checks that a gang without a queue is placed once its Job names one.
+// jobNamesQueue tests a gang without a Queue. It must be placed after an annotation of its Job
+// names a Queue.
 func jobNamesQueue(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	team := queue(s, v1alpha1.QueueSpec{})
@@ -82,7 +83,8 @@ func jobNamesQueue(s *stage.Stage) {
 	startsWhole(s, team.Name)
 }
 
-// jobHasQueue checks that a Job with a queue is placed in a namespace without one.
+// jobHasQueue tests a Job with a Queue, in a namespace without a default Queue. Its gang must be
+// placed.
 func jobHasQueue(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	team := queue(s, v1alpha1.QueueSpec{})
@@ -90,8 +92,8 @@ func jobHasQueue(s *stage.Stage) {
 	startsWhole(s, team.Name)
 }
 
-// forbiddenQueue checks that a queue of other namespaces blocks the gang, until its selector
-// matches this namespace.
+// forbiddenQueue tests a Queue whose selector does not match the namespace of a gang. The gang must
+// wait until the selector matches.
 func forbiddenQueue(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	team := queue(s, v1alpha1.QueueSpec{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}}})
@@ -101,7 +103,7 @@ func forbiddenQueue(s *stage.Stage) {
 	startsWhole(s, team.Name)
 }
 
-// ofTeam sets the team label of the test's namespace.
+// ofTeam sets the label "team" of the test's namespace.
 func ofTeam(s *stage.Stage, team string) {
 	s.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"team":%q}}}`, team)

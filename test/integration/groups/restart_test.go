@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// TestRestart kills the scheduler. The next one uses the groups that the first one has derived, and
-// starts no member alone.
+// TestRestart kills the scheduler and starts it again. The new scheduler must use the existing
+// derived PodGroups. No member may start without its gang.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	s := start(t).In(t)

@@ -13,8 +13,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestSurplusByRole checks that spare workers of one group make neither the head nor a worker of
-// another group surplus. Within the min-runtime of a RayCluster, only spare workers can be evicted.
+// TestSurplusByRole tests a RayCluster with a min-runtime. Only the surplus workers of one worker
+// group may be evicted. The head, and the workers of another worker group, must not count as
+// surplus.
 func TestSurplusByRole(t *testing.T) {
 	t.Parallel()
 	s := startOf(t, playground.Options{}, map[string]string{stage.Profile: "groups: {kinds: [RayCluster]}, preemptMinRuntime: 1h"})

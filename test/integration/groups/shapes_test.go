@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestShapes checks objects that change, that mix PriorityClasses, or that try to abuse the
-// scheduler.
+// TestShapes tests derived gangs of unusual objects: they change, mix PriorityClasses, or contain
+// invalid or malicious data.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	s := startWith(t, "Job, RayCluster")
@@ -43,7 +43,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// ray creates a RayCluster with worker groups. autoscales is its field for autoscaling.
+// ray creates a RayCluster. groups has its worker groups, and autoscales sets the field
+// enableInTreeAutoscaling.
 func ray(s *stage.Stage, autoscales bool, groups string) *unstructured.Unstructured {
 	s.Helper()
 	made := create(s, fmt.Sprintf("apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: ray, annotations: {%s}}\n"+
@@ -52,12 +53,12 @@ func ray(s *stage.Stage, autoscales bool, groups string) *unstructured.Unstructu
 	return made
 }
 
-// rayGroup returns a worker group with a number of replicas and a minimum.
+// rayGroup returns a worker group in YAML. least is its minReplicas.
 func rayGroup(name string, replicas, least int) string {
 	return fmt.Sprintf("{groupName: %s, replicas: %d, minReplicas: %d, maxReplicas: 9, rayStartParams: {}, template: %s}", name, replicas, least, podTemplate)
 }
 
-// rayPod creates a pod of a worker group with a PriorityClass, as KubeRay does.
+// rayPod creates a pod of a worker group like KubeRay.
 func rayPod(s *stage.Stage, cluster *unstructured.Unstructured, name, group, class string) {
 	s.Helper()
 	pod := stage.NewPod(s.Namespace, name, class, 1)
@@ -65,14 +66,14 @@ func rayPod(s *stage.Stage, cluster *unstructured.Unstructured, name, group, cla
 	s.Create(pod)
 }
 
-// classOf returns a check of the PriorityClass that a group was created with.
+// classOf returns a check for group: the PodGroup must name the PriorityClass.
 func classOf(class string) func(*v1alpha1.PodGroup) bool {
 	return func(pg *v1alpha1.PodGroup) bool { return ptr.Deref(pg.Spec.PriorityClassName, "") == class }
 }
 
-// lowestClass checks that a group has the lowest PriorityClass of its pods. The head, of a higher
-// class, is created first. Once a worker exists, the gang has the worker's class, so it preempts
-// nothing.
+// lowestClass tests a RayCluster whose pods have different PriorityClasses. The PodGroup must have
+// the lowest of them. The head has a higher class and is created first. When the first worker
+// exists, the PodGroup must get the worker's class, so that the gang preempts nothing.
 func lowestClass(s *stage.Stage) {
 	s.AddNodes(3, "a")
 	s.Create(stage.NewPod(s.Namespace, "other", "", 1))
@@ -89,8 +90,9 @@ func lowestClass(s *stage.Stage) {
 	s.Runs("ray-", 3)
 }
 
-// addedRole checks that the pods of an added worker group run with the others. Pods of a lower
-// class do not have the gang's priority, so they wait.
+// addedRole adds a worker group to a running RayCluster. The added pods must run with the gang.
+// Pods with a lower class than the gang must wait, because the gang's priority would be too high
+// for them.
 func addedRole(s *stage.Stage) {
 	s.AddNodes(5, "a")
 	cluster := ray(s, false, rayGroup("gpu", 1, 0))
@@ -108,8 +110,8 @@ func addedRole(s *stage.Stage) {
 	s.Runs("ray-", 3)
 }
 
-// says waits until one of the pods with a name reports why it waits, in its condition and in an
-// event. In a group, one pod has the event.
+// says waits until a pod whose name has the prefix reports the reason why it waits, in a condition
+// and in an event. In a group, only one pod has the event.
 func says(s *stage.Stage, name, reason string, phrases ...string) {
 	s.Helper()
 	s.Eventually(name+" says "+reason, func(ctx context.Context) string {
@@ -129,8 +131,8 @@ func says(s *stage.Stage, name, reason string, phrases ...string) {
 	})
 }
 
-// lateClass checks a Job with a PriorityClass that does not exist. It has no PodGroup, and its pods
-// report this until the class exists.
+// lateClass tests a Job with a missing PriorityClass. Until the class exists, the Job must have no
+// PodGroup, and its pods must report the cause.
 func lateClass(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	class := "late-" + s.Namespace
@@ -144,11 +146,11 @@ func lateClass(s *stage.Stage) {
 	group(s, "train-", "has the class", classOf(class))
 }
 
-// mendedQueue checks that a Job with an unknown queue waits, and is placed once its annotation is
-// corrected.
+// mendedQueue tests a Job with an unknown queue. It must wait, and be placed after its annotation
+// is corrected.
 func mendedQueue(s *stage.Stage) {
 	s.AddNodes(4, "a")
-	// Without any Queue objects, names of queues have no effect.
+	// The scheduler ignores the names of queues if no Queue exists.
 	queue(s, v1alpha1.QueueSpec{})
 	made := job(s, "train", on+", reprieve.dev/queue: no-such", "", "parallelism: 2")
 	group(s, "train-", "waits for its queue", func(pg *v1alpha1.PodGroup) bool {
@@ -159,13 +161,14 @@ func mendedQueue(s *stage.Stage) {
 	group(s, "train-", "is in no queue", func(pg *v1alpha1.PodGroup) bool { return pg.Spec.QueueName == nil })
 }
 
-// namespaceQueue checks that a gang without a queue of its own is in the queue of its namespace,
-// whose rules apply.
+// namespaceQueue tests a gang without a queue in a namespace with a default queue. The gang must be
+// in this queue and obey its rules.
 func namespaceQueue(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	queue := queue(s, v1alpha1.QueueSpec{MaxPriorityClass: ptr.To("idle")})
 	annotate(s, namespaceOf(s), v1alpha1.AnnotationDefaultQueue, queue.Name)
-	// Once this pod is blocked, the scheduler has cached all of these objects.
+	// Wait until a single pod is blocked. Then the scheduler has cached the Queue and the
+	// annotation of the namespace.
 	s.Create(stage.NewPod(s.Namespace, "probe", "", 1))
 	s.WaitEvent("probe", v1alpha1.ReasonPriorityAboveQueue, queue.Name)
 	job(s, "train", on, "", "parallelism: 2")
@@ -182,8 +185,8 @@ func namespaceQueue(s *stage.Stage) {
 	s.Runs("probe", 1)
 }
 
-// ownsItself checks that a Job that is its own owner, which the API server accepts, is a gang like
-// any other.
+// ownsItself tests a Job that is its own owner, which the API server accepts. Its pods must form a
+// gang as usual.
 func ownsItself(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	made := job(s, "train", on, "", "parallelism: 3, suspend: true")
@@ -196,13 +199,15 @@ func ownsItself(s *stage.Stage) {
 	s.Runs("train-", 3)
 }
 
-// forged checks that a pod with an owner in another namespace is no member of the gang there.
+// forged tests a pod whose owner reference names a Job in another namespace. The pod must not
+// become a member of that Job's gang.
 func forged(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	made := job(s, "train", on, "", "parallelism: 3, suspend: true")
 	pod := stage.NewPod("default", "forged-"+s.Namespace, "", 1)
 	pod.OwnerReferences = []metav1.OwnerReference{ownedBy(made)}
-	// The garbage collector will delete the pod, but must not do so before the test has checked it.
+	// The finalizer keeps the pod until the end of the test, although the garbage collector deletes
+	// it.
 	pod.Finalizers = []string{"reprieve.dev/test"}
 	s.Create(pod)
 	s.Cleanup(func() {
@@ -230,7 +235,7 @@ func forged(s *stage.Stage) {
 	})
 }
 
-// orphaned checks that pods without their deleted Job are single pods, and that its PodGroup is
+// orphaned tests pods whose Job is deleted. They must run as single pods, and the PodGroup must be
 // deleted.
 func orphaned(s *stage.Stage) {
 	s.AddNodes(2, "a")
