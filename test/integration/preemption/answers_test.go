@@ -12,19 +12,19 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
-// answers are the HTTP statuses that ask for another attempt.
+// answers has the HTTP status codes after which a client should retry.
 var answers = map[string]int{"a conflict": http.StatusConflict, "too many requests": http.StatusTooManyRequests}
 
-// TestAnswersToTryAgain makes each call of a preemption fail with 409 or 429 for a while, as if
-// another client wrote or the API server were overloaded. The preemption completes with the same
-// victims.
+// TestAnswersToTryAgain makes one kind of call of a preemption fail for a time, with status 409
+// (conflict) or 429 (too many requests). The preemption must complete with the same victims.
 func TestAnswersToTryAgain(t *testing.T) {
 	t.Parallel()
 	calls := map[string]turnstile.Request{
 		"deletes":                    {Verb: "delete", Resource: "pods"},
 		"the victims' conditions":    {Verb: "patch", Resource: "pods", Subresource: "status"},
 		"the binding of a preemptor": {Verb: "create", Resource: "pods", Subresource: "binding"},
-		// The two APIs write the intent with different verbs.
+		// The intent is written with another verb for each of the two APIs of PodGroups. So the
+		// request has no verb.
 		"the intent on a PodGroup": {Resource: "podgroups", Subresource: "status", Name: "victim"},
 	}
 	for call, request := range calls {
@@ -48,7 +48,8 @@ func (e *env) triesAgain(request turnstile.Request, status int) {
 	e.Eventually("it has been answered so twice", func(context.Context) string {
 		count := 0
 		for _, call := range e.proxy.Calls(request) {
-			// The member counts are in the same subresource.
+			// Count only the writes of the intent. The scheduler also writes the numbers of members
+			// to the status of a PodGroup.
 			intent := bytes.Contains(call.Body, []byte(v1alpha1.ConditionDisruptionTarget))
 			if call.Status == status && (intent || request.Resource != "podgroups") {
 				count++

@@ -16,8 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// wanted returns the room that a cluster autoscaler would add: the sum of the CPUs of the pods with
-// the reason Unschedulable.
+// wanted returns the number of CPUs that a cluster autoscaler would add: the sum of the requests of
+// all pods with the reason Unschedulable.
 func (e *env) wanted(ctx context.Context) int64 {
 	e.Helper()
 	var sum int64
@@ -29,7 +29,7 @@ func (e *env) wanted(ctx context.Context) int64 {
 	return sum
 }
 
-// waitWanted waits until an autoscaler would add room for the given number of CPUs.
+// waitWanted waits until wanted returns a number of CPUs.
 func (e *env) waitWanted(cpus int64) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("an autoscaler sees %d CPUs", cpus), func(ctx context.Context) string {
@@ -40,7 +40,7 @@ func (e *env) waitWanted(cpus int64) {
 	})
 }
 
-// placing returns a pod's condition PodScheduled, or nil.
+// placing returns the condition PodScheduled of a pod, or nil.
 func placing(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled {
@@ -50,8 +50,8 @@ func placing(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// settled waits until the scheduler has written no status of a pod for some time. It returns the
-// number of writes so far.
+// settled waits until the scheduler has written no status of a pod for some seconds. It returns the
+// number of these writes so far.
 func (e *env) settled() int {
 	e.Helper()
 	writes := func() int { return len(e.proxy.Calls(e.statuses())) }
@@ -60,7 +60,8 @@ func (e *env) settled() int {
 		if now := writes(); now != before {
 			before, since = now, time.Now()
 		}
-		// This is longer than the interval between two messages to a member.
+		// The interval must be longer than the scheduler's interval between two messages for one
+		// member.
 		if time.Since(since) < 12*time.Second {
 			return "something was a moment ago"
 		}
@@ -69,8 +70,8 @@ func (e *env) settled() int {
 	return before
 }
 
-// saying waits until the conditions of a unit's pods have the phrases. It returns their transition
-// times.
+// saying waits until the condition of each pod of a unit contains the phrases. It maps the names of
+// the pods to the transition times of their conditions.
 func (e *env) saying(name string, phrases ...string) map[string]metav1.Time {
 	e.Helper()
 	var since map[string]metav1.Time
@@ -93,7 +94,8 @@ func (e *env) saying(name string, phrases ...string) map[string]metav1.Time {
 	return since
 }
 
-// unplaced describes a pod of a unit without the condition that it is placed; "" if there is none.
+// unplaced describes a pod of a unit whose condition PodScheduled is not true. It returns "" if
+// there is none.
 func (e *env) unplaced(ctx context.Context, name string) string {
 	e.Helper()
 	for _, pod := range e.unit(ctx, name) {
@@ -104,8 +106,8 @@ func (e *env) unplaced(ctx context.Context, name string) string {
 	return ""
 }
 
-// TestAutoscalerSeesAllOfAGang checks that every member without room has the reason Unschedulable,
-// and no member once the gang is placed.
+// TestAutoscalerSeesAllOfAGang checks that all members of a gang without room have the reason
+// Unschedulable. After the gang is placed, no member may have it.
 func TestAutoscalerSeesAllOfAGang(t *testing.T) {
 	t.Parallel()
 	const size, cpus = 6, 4
@@ -142,21 +144,23 @@ func TestAutoscalerSeesAllOfAGang(t *testing.T) {
 	}
 }
 
-// TestEachIsToldOnce checks that each member gets one message, and another one only if the message
-// changes. The transition time stays. The messages count the nodes of the cluster, so the other
-// tests of the package wait.
+// TestEachIsToldOnce counts the status messages for members of a waiting gang. Each member must get
+// one message, and a new one only if the message changes. The transition time must not change. The
+// messages contain the number of nodes in the cluster, so the test does not run in parallel with
+// others.
 func TestEachIsToldOnce(t *testing.T) {
 	const size, cpus = 6, 4
 	e := newEnv(t, stage.ReprieveGroups())
 	e.addNodes("a", 1, cpus)
-	// The scheduler counts the nodes of earlier tests until it sees that they are deleted.
+	// Wait until the scheduler has removed the nodes of earlier tests from its cache.
 	e.KnowsNodes()
 	urgent := unitSpec{name: "urgent", cpus: cpus, priority: "mid", gang: size}
 	e.create(urgent)
 	e.waitWanted(size * cpus)
 	since := e.saying("urgent", "needs 4 cpu", "; 1 ")
 	first := e.settled()
-	// The leader may have planned before all members existed, and once more since.
+	// Some members may get a second message: the leader may have planned once before all members
+	// existed.
 	if first > size+3 {
 		e.Errorf("%d statuses were written of %d members", first, size)
 	}
@@ -174,14 +178,15 @@ func TestEachIsToldOnce(t *testing.T) {
 			e.Errorf("%s says so since %v, and did since %v", name, at, before)
 		}
 	}
-	// The node arrives with a taint that is then removed, and members may get a message about each.
+	// A new node has a taint, which is removed later. Each of the two changes may cause a message.
 	if n := e.settled() - first; n > 3*size {
 		e.Errorf("%d statuses were written of %d members", n, size)
 	}
 }
 
-// TestAutoscalerSeesWhatRoomWouldHelp checks that a gang without enough members, or without its
-// PodGroup, does not ask for nodes. A gang that has asked for them before stops asking.
+// TestAutoscalerSeesWhatRoomWouldHelp tests gangs that cannot use a new node, because they lack a
+// member or their PodGroup. Their pods must not have the reason Unschedulable, even if they had it
+// before.
 func TestAutoscalerSeesWhatRoomWouldHelp(t *testing.T) {
 	t.Parallel()
 	const size, cpus = 4, 4
@@ -232,8 +237,8 @@ func TestAutoscalerSeesWhatRoomWouldHelp(t *testing.T) {
 	}
 }
 
-// TestPlacedAtOnceSaysNothing checks that no status is written for a gang that finds room at once.
-// None of its members ever reports that it is not scheduled.
+// TestPlacedAtOnceSaysNothing checks that the scheduler writes no message to the status of members
+// if the gang finds room at once.
 func TestPlacedAtOnceSaysNothing(t *testing.T) {
 	t.Parallel()
 	each(t, "a gang of 24", true, func(e *env) {
@@ -253,8 +258,8 @@ func TestPlacedAtOnceSaysNothing(t *testing.T) {
 		e.waitRunning(urgent)
 		e.Never("no status is written", func(context.Context) string {
 			for _, call := range e.proxy.Calls(e.statuses()) {
-				// After a second, a status reports the node of a pod that waits for others at
-				// Permit.
+				// Ignore other writes. The scheduler writes the node of a pod that has waited at
+				// Permit for a second.
 				if strings.Contains(string(call.Body), "PodScheduled") {
 					return call.Name + ": " + string(call.Body)
 				}
@@ -269,7 +274,7 @@ func TestPlacedAtOnceSaysNothing(t *testing.T) {
 	})
 }
 
-// TestSinglePodHearsOfNoGang checks that the message on a single pod is about that pod.
+// TestSinglePodHearsOfNoGang checks that the message for a single pod does not mention gangs.
 func TestSinglePodHearsOfNoGang(t *testing.T) {
 	t.Parallel()
 	each(t, "", false, func(e *env) {

@@ -16,8 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
-// TestNobodyGoesBeforeTheWholeGangFits checks that a gang preempts nothing if only a part of it
-// would fit (KEP-5710, "Delayed preemption").
+// TestNobodyGoesBeforeTheWholeGangFits checks that no pod is evicted for a gang if only some of its
+// members would fit (KEP-5710, "Delayed preemption").
 func TestNobodyGoesBeforeTheWholeGangFits(t *testing.T) {
 	t.Parallel()
 	each(t, "three for two", true, func(e *env) {
@@ -47,7 +47,8 @@ func TestNobodyGoesBeforeTheWholeGangFits(t *testing.T) {
 	})
 }
 
-// intents counts the writes of a PodGroup's preemption, current or past.
+// intents returns the number of times that the scheduler has written a preemption to the status of
+// PodGroups.
 func (e *env) intents() int {
 	n := 0
 	for _, c := range e.proxy.Calls(turnstile.Request{Resource: "podgroups", Subresource: "status", Namespace: e.Namespace}) {
@@ -58,8 +59,8 @@ func (e *env) intents() int {
 	return n
 }
 
-// TestVictimsDoNotIncrease keeps a victim with a finalizer while the other pods proceed. The
-// preemptor that waits for it evicts no other pod, even if others would have the same cost.
+// TestVictimsDoNotIncrease holds a victim with a finalizer. While the preemptor waits for this
+// victim, the scheduler must not evict another pod, even if its cost would be the same.
 func TestVictimsDoNotIncrease(t *testing.T) {
 	t.Parallel()
 	const (
@@ -119,8 +120,8 @@ func TestVictimsDoNotIncrease(t *testing.T) {
 	}
 }
 
-// stir causes events after which the scheduler retries workloads: a pod of low priority is created,
-// another one is deleted elsewhere, and nodes change.
+// stir causes events that make the scheduler retry workloads: it creates a pod of low priority,
+// deletes an older one, and changes labels of nodes.
 func (e *env) stir(round, nodes int) {
 	e.Helper()
 	const living = 4
@@ -136,8 +137,9 @@ func (e *env) stir(round, nodes int) {
 	}
 }
 
-// TestPlacementThatStopsHolding checks that the scheduler plans again if its plan becomes invalid,
-// and that terminating pods count as gone.
+// TestPlacementThatStopsHolding makes the plan of a waiting preemptor invalid, for example by
+// cordoning its node. The scheduler must plan again, and treat terminating pods as if they were
+// gone.
 func TestPlacementThatStopsHolding(t *testing.T) {
 	t.Parallel()
 	breaks := map[string]func(e *env, node string){
@@ -204,7 +206,7 @@ func TestPlacementThatStopsHolding(t *testing.T) {
 	}
 }
 
-// leaving returns the nodes of terminating pods, by the names of the pods.
+// leaving maps the names of terminating pods to their nodes.
 func (e *env) leaving(ctx context.Context) map[string]string {
 	out := map[string]string{}
 	for _, pod := range e.AllPods(ctx) {

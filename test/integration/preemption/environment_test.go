@@ -16,22 +16,21 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// zoneLabel separates the nodes of a test into zones.
+// zoneLabel is a node label. It divides the nodes of a test into zones.
 const zoneLabel = "test.reprieve.dev/zone"
 
-// priorityClasses are the classes that all tests use.
+// priorityClasses has the priority classes of all tests.
 var priorityClasses = map[string]int32{"low": 100, "below": 300, "mid": 500, "above": 1000}
 
 var (
-	// shared is the playground of this package.
+	// shared is the playground that all tests of the package share.
 	shared = stage.Shared{
-		// The tests of gangs run with the PodGroups of both APIs. Serving one API does not affect
-		// the other.
+		// Tests of gangs use the PodGroups of two API groups: reprieve.dev, and scheduling.k8s.io.
 		Options:  playground.Options{NativeWorkloadAPI: true},
 		Parallel: 12,
 		Begin:    begin,
 	}
-	// proxy is the proxy of its scheduler.
+	// proxy is the proxy for the calls of the shared playground's scheduler.
 	proxy *turnstile.Proxy
 )
 
@@ -43,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// begin runs a scheduler behind the proxy.
+// begin starts the scheduler of the playground. Its calls pass through the proxy.
 func begin(ctx context.Context, s *stage.Stage, dir string) error {
 	s.CreateClasses(priorityClasses)
 	direct := s.Run.RESTConfig()
@@ -66,21 +65,21 @@ func begin(ctx context.Context, s *stage.Stage, dir string) error {
 	return err
 }
 
-// schedulerConfig returns the default configuration with short back-offs, and additional text at
-// the end.
+// schedulerConfig returns the default configuration with higher limits for API calls. more is
+// appended to the YAML text.
 func schedulerConfig(more string) stage.Config {
 	return stage.Config{More: "clientConnection: {qps: 500, burst: 1000}\n" + more}
 }
 
-// env has the namespace and nodes of one test.
+// env is the environment of one test: its namespace, its nodes and the proxy.
 type env struct {
 	*stage.Stage
 
-	// proxy is the proxy of the scheduler's calls, or nil.
+	// proxy is the proxy for the scheduler's calls, or nil if there is none.
 	proxy *turnstile.Proxy
 }
 
-// newEnv creates a namespace in the shared playground. The test uses the PodGroups of the given
+// newEnv creates a namespace in the shared playground. The test's PodGroups belong to the given
 // API.
 func newEnv(t *testing.T, api stage.GroupAPI) *env {
 	t.Helper()
@@ -90,7 +89,8 @@ func newEnv(t *testing.T, api stage.GroupAPI) *env {
 	return e
 }
 
-// each runs a case in a new environment. A case with groups runs once for each API of PodGroups.
+// each runs a case in a new environment. If groups is true, the case uses PodGroups, and each runs
+// it for both APIs of PodGroups.
 func each(t *testing.T, name string, groups bool, run func(*env)) {
 	t.Helper()
 	if !groups {
@@ -108,8 +108,8 @@ func each(t *testing.T, name string, groups bool, run func(*env)) {
 	}
 }
 
-// addNodes creates nodes of a zone, named after the zone with a number, and waits until pods can be
-// scheduled there.
+// addNodes creates nodes in a zone, and waits until the scheduler can use them. The names of the
+// nodes have the zone and a number.
 func (e *env) addNodes(zone string, count int, cpus int64) {
 	e.Helper()
 	shorts := make([]string, count)
@@ -128,14 +128,14 @@ func shortName(zone string, i int) string { return fmt.Sprintf("%s-%d", zone, i)
 
 func (e *env) nodeName(zone string, i int) string { return e.NodeName(shortName(zone, i)) }
 
-// zoneOf returns the zone of a node from its name.
+// zoneOf returns the zone of a node, which is part of the node's name.
 func (e *env) zoneOf(node string) string {
 	rest, _ := strings.CutPrefix(node, e.NodeName(""))
 	zone, _, _ := strings.Cut(rest, "-")
 	return zone
 }
 
-// unit lists the pods of a unit.
+// unit returns the pods of a unit.
 func (e *env) unit(ctx context.Context, name string) []corev1.Pod {
 	e.Helper()
 	var out []corev1.Pod
@@ -147,7 +147,8 @@ func (e *env) unit(ctx context.Context, name string) []corev1.Pod {
 	return out
 }
 
-// waitEvent waits until an event has all of the phrases and names the related object.
+// waitEvent waits for an event about an object that contains the phrases and names the related
+// object.
 func (e *env) waitEvent(name, reason, related string, phrases ...string) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("event %s on %s that mentions %q", reason, name, phrases), func(ctx context.Context) string {
@@ -166,7 +167,7 @@ func (e *env) waitEvent(name, reason, related string, phrases ...string) {
 	})
 }
 
-// calls lists the scheduler's requests so far, for messages of failures.
+// calls returns the scheduler's requests so far as text, without requests about events.
 func (e *env) calls() string {
 	var b strings.Builder
 	for _, c := range e.proxy.Calls(turnstile.Request{Namespace: e.Namespace}) {

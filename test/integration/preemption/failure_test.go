@@ -13,27 +13,27 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// failureCase is a preemption with failing deletes.
+// failureCase is a preemption whose requests to delete victims fail for a time.
 type failureCase struct {
 	victims []unitSpec
-	// failing is the pod whose delete fails; "" for all.
+	// failing is the name of the pod whose deletion fails, or "" if all deletions fail. status is
+	// the HTTP status code of the failures.
 	failing string
 	status  int
 	gang    int
-	// wantTries is the number of attempts while the deletes fail.
+	// wantTries is the expected number of attempts to preempt while the deletions fail.
 	wantTries int
-	// wantTaken are the pods whose delete succeeds meanwhile.
+	// wantTaken has the pods that are deleted although another deletion fails.
 	wantTaken []string
 }
 
-// groups reports whether the case has a PodGroup.
+// groups reports whether the case uses PodGroups.
 func (c failureCase) groups() bool {
 	return c.gang > 0 || slices.ContainsFunc(c.victims, func(u unitSpec) bool { return u.gang > 0 })
 }
 
-// TestFailureOfACall checks that a failed preemption releases its reservations. The preemptor
-// reports the failure and retries after growing delays. No other pod is evicted instead of the one
-// whose delete fails.
+// TestFailureOfACall checks a preemption with failing deletions. The scheduler must release the
+// reservation and report the failure. It must retry after growing delays, with the same victims.
 func TestFailureOfACall(t *testing.T) {
 	t.Parallel()
 	cases := map[string]failureCase{
@@ -76,7 +76,7 @@ func (c failureCase) run(e *env) {
 		victim.priority, victim.zone = "low", "a"
 		e.createRunning(victim)
 	}
-	// Hold the deletes, so that the pods that can be deleted are gone before the failure shows.
+	// Hold the failing deletions until the other victims are deleted.
 	hold := e.proxy.Hold(e.deletes(c.failing))
 	e.Cleanup(hold.End)
 	fails := e.proxy.Fail(e.deletes(c.failing), c.status)
@@ -121,8 +121,8 @@ func (c failureCase) run(e *env) {
 	}
 }
 
-// tries returns the times at which a preemption met the failure. The deletes of one attempt come
-// together, at most one for each pod.
+// tries returns the start times of the failed attempts. An attempt sends one delete request for
+// each victim, so a second request for a pod belongs to the next attempt.
 func (e *env) tries() []time.Time {
 	var out []time.Time
 	names := map[string]bool{}
@@ -139,7 +139,8 @@ func (e *env) tries() []time.Time {
 	return out
 }
 
-// backedOff checks that, from the second attempt on, the delay before the next attempt doubles.
+// backedOff checks the delays between attempts. The delay after the second attempt is at least a
+// second, and each further delay is at least twice the previous one.
 func (e *env) backedOff(tries []time.Time) {
 	e.Helper()
 	for i, least := 2, time.Second; i < len(tries); i, least = i+1, 2*least {
@@ -149,7 +150,7 @@ func (e *env) backedOff(tries []time.Time) {
 	}
 }
 
-// succeeded returns the pods whose delete succeeded.
+// succeeded returns the names of the pods that the scheduler has deleted.
 func (e *env) succeeded() []string {
 	var out []string
 	for _, d := range e.proxy.Calls(e.deletes("")) {
@@ -161,7 +162,8 @@ func (e *env) succeeded() []string {
 	return out
 }
 
-// watchNominations records each change of a pod's nominated node.
+// watchNominations watches the nominated node of a pod. It returns a function that returns all
+// values so far.
 func (e *env) watchNominations(pod string) func() []string {
 	e.Helper()
 	var mu sync.Mutex
@@ -183,7 +185,7 @@ func (e *env) watchNominations(pod string) func() []string {
 	}
 }
 
-// takenBack reports whether a nomination is cleared and later set again.
+// takenBack reports whether a nomination was removed and then set again.
 func takenBack(nominations []string) bool {
 	for i := range nominations {
 		if i > 1 && nominations[i] != "" && nominations[i-1] == "" && nominations[i-2] != "" {

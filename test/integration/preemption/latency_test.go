@@ -16,25 +16,27 @@ import (
 )
 
 const (
-	// slowCall is the duration of every call of the kind that the case slows down.
+	// slowCall is the duration of the slow calls in a case.
 	slowCall = 5 * time.Second
-	// boundWithin is the longest time until a pod that fits is bound, on an idle machine.
+	// boundWithin is the longest time until the scheduler binds a pod that fits, on an idle
+	// machine.
 	boundWithin = time.Second
-	// slowness is the additional time on a busy machine, relative to the time that a pod needs
-	// whose binding the test writes itself. The factor is above 1 because the scheduler has more
-	// work than the test.
+	// slowness allows for a busy machine. For each pod, the test binds a second pod itself and
+	// measures how long that takes. slowness times this duration is added to the bound. It is above
+	// 1, because the scheduler has more work than the test.
 	slowness = 2
 )
 
-// TestUnrelatedPodsBindWithinASecond creates pods that fit while the API server takes 5 s for each
-// delete of a preemption, or for each status of the preemptor. At least half of the pods must be
-// bound within a second; the others may be late on a busy machine. If the scheduler waited for the
-// slow calls, nearly all pods would be late.
+// TestUnrelatedPodsBindWithinASecond creates pods that fit without a preemption, while some calls
+// of a preemption take 5 seconds: the deletes, or the writes of the preemptor's status. At least
+// half of the pods must be bound within a second. If the scheduler waited for the slow calls,
+// nearly all pods would be late.
 //
-// The client measures the time, from before the request that creates the pod until a watch reports
-// its node. Beside each pod, the test creates one that it binds itself as soon as the watch reports
-// it. The time for that pod is added to the bound. The other tests of the package wait, because
-// they share the scheduler.
+// The time of a pod is from before its creation until a watch reports its node. For each pod, the
+// test creates a second pod. The test binds it itself when the watch reports it. The time of the
+// second pod shows how busy the machine is, and increases the bound.
+//
+// The test does not run in parallel with others, because they share the scheduler.
 //
 //nolint:tparallel // See above.
 func TestUnrelatedPodsBindWithinASecond(t *testing.T) {
@@ -43,10 +45,10 @@ func TestUnrelatedPodsBindWithinASecond(t *testing.T) {
 		slow          func(*env) turnstile.Request
 	}{
 		"a pod with one victim": {victims: 1, slow: anyDelete},
-		// There are more victims than concurrent deletes.
+		// The number of victims exceeds the number of concurrent deletes.
 		"a gang with many victims": {victims: 40, gang: 4, slow: anyDelete},
-		// The status of the pod itself is slow too. The framework alone would wait for it in its
-		// cycle.
+		// The status of the preemptor is slow. The scheduling cycle of the framework would wait for
+		// this write.
 		"a pod whose status takes long":  {victims: 1, slow: (*env).statuses},
 		"a gang whose status takes long": {victims: 4, gang: 4, slow: (*env).statuses},
 	}
@@ -85,25 +87,24 @@ func TestUnrelatedPodsBindWithinASecond(t *testing.T) {
 	}
 }
 
-// anyDelete selects the scheduler's requests to delete pods.
+// anyDelete matches the scheduler's requests that delete pods.
 func anyDelete(e *env) turnstile.Request { return e.deletes("") }
 
-// statuses selects the scheduler's requests to write the status of pods.
+// statuses matches the scheduler's requests that write the status of pods.
 func (e *env) statuses() turnstile.Request {
 	return turnstile.Request{Verb: "patch", Resource: "pods", Subresource: "status", Namespace: e.Namespace}
 }
 
-// binding has the times of a pod's creation and binding.
+// binding has the times when a pod was created and when its node was seen.
 type binding struct{ created, bound time.Time }
 
 func (b binding) took() time.Duration { return b.bound.Sub(b.created) }
 
-// pair has the times of a pod that the scheduler binds, and of the pod beside it that the test
-// binds.
+// pair has the times of a pod that the scheduler binds, and of a second pod that the test binds.
 type pair struct{ scheduled, own binding }
 
-// keepComing creates pods that fit, one after the other, up to a number or until more returns
-// false. It does not wait until earlier pods are bound.
+// keepComing creates pods that fit, one after the other, without waiting for their nodes. It stops
+// after "most" pods, or when more returns false. Then it waits until all pods have nodes.
 func (e *env) keepComing(most int, more func() bool) []pair {
 	e.Helper()
 	const pace = 250 * time.Millisecond
@@ -139,7 +140,7 @@ func (e *env) keepComing(most int, more func() bool) []pair {
 	return out
 }
 
-// checkBindings checks that pods were bound in time.
+// checkBindings checks that at least half of the pods were bound in time.
 func (e *env) checkBindings(came []pair) {
 	e.Helper()
 	var slowest, busiest time.Duration
@@ -156,17 +157,17 @@ func (e *env) checkBindings(came []pair) {
 		}
 		slowest, busiest = max(slowest, p.scheduled.took()), max(busiest, machine)
 	}
-	// The median is late.
+	// More than half of the pods are late.
 	if 2*len(late) > len(came) {
 		e.Errorf("%d of %d were bound late: %s", len(late), len(came), strings.Join(late, "; "))
 	}
 	e.Logf("%d pods, each bound within %v; those that the test bound within %v", len(came), slowest, busiest)
 }
 
-// byTest is the schedulerName of pods that the test binds.
+// byTest is the scheduler name of pods that the test binds.
 const byTest = "test"
 
-// bindings has the times at which a watch has first reported a node for each pod.
+// bindings maps the name of a pod to the time when a watch first reported its node.
 type bindings struct {
 	mu    sync.Mutex
 	times map[string]time.Time
@@ -187,12 +188,13 @@ func (b *bindings) see(pod string) {
 	}
 }
 
-// watchBindings records when pods get their nodes, and binds the pods that the test binds itself.
+// watchBindings records when pods get their nodes, and binds the pods with the scheduler name
+// byTest.
 func (e *env) watchBindings() *bindings {
 	e.Helper()
 	out := &bindings{times: map[string]time.Time{}}
 	var binding sync.WaitGroup
-	// A binding that is running when the watch ends is not waited for.
+	// Wait for bindings in progress at the end of the test.
 	e.Cleanup(binding.Wait)
 	e.FollowPods("", func(change watch.EventType, pod *corev1.Pod) {
 		switch {

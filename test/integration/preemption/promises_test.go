@@ -13,12 +13,12 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// exits are the ways in which a gang stops needing the room that is being made for it.
+// exits maps a description to a function that ends a gang's need for its reserved room.
 var exits = map[string]func(e *env, urgent unitSpec){
 	"its PodGroup is deleted": func(e *env, urgent unitSpec) {
 		e.RemoveGroup(urgent.name)
-		// The API server keeps a PodGroup of scheduling.k8s.io while it has members. LetGroupGo
-		// removes the finalizer.
+		// The PodGroups of scheduling.k8s.io have a finalizer while they have members. LetGroupGo
+		// removes it.
 		e.LetGroupGo(urgent.name)
 	},
 	"a member is deleted": func(e *env, urgent unitSpec) {
@@ -29,8 +29,8 @@ var exits = map[string]func(e *env, urgent unitSpec){
 	"all members are deleted": (*env).remove,
 }
 
-// byLabel moves a member to another group by its label. Only members that name their PodGroup by a
-// label can do that.
+// byLabel changes the label with which a member names its PodGroup. It does not apply to PodGroups
+// of scheduling.k8s.io, because pods name them in their spec.
 func byLabel(e *env, urgent unitSpec) {
 	const other = `{"metadata":{"labels":{"reprieve.dev/pod-group":"other"}}}`
 	_, err := e.Kube.CoreV1().Pods(e.Namespace).Patch(e.Context(), urgent.names()[1], types.MergePatchType, []byte(other), metav1.PatchOptions{})
@@ -39,8 +39,9 @@ func byLabel(e *env, urgent unitSpec) {
 	}
 }
 
-// promised creates a gang that waits for the second of two victims, and a pod of a lower priority
-// that gets no room meanwhile.
+// promised creates a gang with two victims. One victim is gone, and the gang waits for the other
+// victim. It also creates the pod next, with a lower priority, which must not get the reserved
+// room.
 func (e *env) promised() (urgent, next unitSpec) {
 	e.Helper()
 	const cpus = 4
@@ -77,7 +78,8 @@ func (e *env) promised() (urgent, next unitSpec) {
 	return urgent, next
 }
 
-// goesOn waits until the next workload has the room, and no status reports it as reserved any more.
+// goesOn checks that the gang's reservation has ended: the pod next gets the room, and no member is
+// nominated.
 func (e *env) goesOn(urgent, next unitSpec) {
 	e.Helper()
 	e.waitRunning(next)
@@ -91,7 +93,7 @@ func (e *env) goesOn(urgent, next unitSpec) {
 	})
 	e.LetGo("stays")
 	e.Gone("stays")
-	// If a workload had a reservation for that room, the next pod would find no room.
+	// The remaining room must not be reserved, so that another pod finds room.
 	last := next
 	last.name = "last"
 	e.create(last)
@@ -103,8 +105,8 @@ func (e *env) goesOn(urgent, next unitSpec) {
 	}
 }
 
-// TestPromisesEndWithTheirReason checks that room reserved for a gang that no longer needs it is
-// free for others at once, while the victims are still terminating.
+// TestPromisesEndWithTheirReason checks that the scheduler releases reserved room when the gang no
+// longer needs it. Other pods must get the room even while the victims are terminating.
 func TestPromisesEndWithTheirReason(t *testing.T) {
 	t.Parallel()
 	run := func(e *env, exit func(*env, unitSpec)) {
@@ -118,9 +120,9 @@ func TestPromisesEndWithTheirReason(t *testing.T) {
 	each(t, "a member joins another PodGroup", false, func(e *env) { run(e, byLabel) })
 }
 
-// TestPromisesEndOverARestart kills the scheduler. Before the next one starts, a reservation that
-// the API shows loses its reason. The test is not parallel, because other tests share the
-// scheduler.
+// TestPromisesEndOverARestart kills the scheduler and ends the gang's need for its reserved room.
+// The new scheduler must not restore the reservation. The test does not run in parallel with
+// others, because they share the scheduler.
 func TestPromisesEndOverARestart(t *testing.T) {
 	run := func(name string, api stage.GroupAPI, exit func(*env, unitSpec)) {
 		t.Run(name+"/"+api.Name, func(t *testing.T) {
@@ -153,7 +155,7 @@ func TestPromisesEndOverARestart(t *testing.T) {
 	})
 }
 
-// restart kills the scheduler, calls meanwhile, and starts the scheduler again.
+// restart kills the scheduler, calls the function meanwhile, and starts the scheduler again.
 func (e *env) restart(meanwhile func()) {
 	e.Helper()
 	scheduler := e.Run.Component(playground.Scheduler)

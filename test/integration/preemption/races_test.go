@@ -7,27 +7,30 @@ import (
 	"testing"
 )
 
-// race is a situation in which a second preemptor arrives while the deletes for a first one, of
-// priority mid, are in progress. All units are pods, or all are gangs of two on zones of two nodes.
+// race is a case with two preemptors. The second preemptor is created while the first waits for the
+// deletion of its victims. The first has the priority "mid". In one run, all units are single pods;
+// in the other run, they are gangs of two.
 type race struct {
-	// cpus has the CPUs of each node, by zone.
+	// cpus maps a zone to the number of CPUs of each of its nodes.
 	cpus map[string]int64
-	// running has the units that may be preempted.
+	// running has the units that run at the start. The preemptors may preempt them.
 	running       []unitSpec
 	first, second unitSpec
-	// want has the result by the priority of the second preemptor.
+	// want maps the priority of the second preemptor to the expected result.
 	want map[string]raceEnd
 }
 
-// raceEnd has the final zone of each unit, "" for none, and the victims.
+// raceEnd is the expected result. It has the final zone of each preemptor, or "" if the preemptor
+// must wait.
 type raceEnd struct {
 	first, second string
-	// secondAtOnce is true if the second preemptor does not wait for the deletes.
+	// secondAtOnce is true if the second preemptor must be placed while the deletions are still
+	// held.
 	secondAtOnce bool
 	victims      []string
 }
 
-// races are the scenarios of KEP-4832, "Consideration to race condition".
+// races returns the scenarios in the section "Consideration to race condition" of KEP-4832.
 func races() map[string]race {
 	victim := unitSpec{name: "victim", cpus: 4, priority: "low", zone: "a"}
 	return map[string]race{
@@ -104,7 +107,8 @@ func races() map[string]race {
 	}
 }
 
-// TestRaces creates the second preemptor while a proxy holds the deletes for the first one.
+// TestRaces runs all races. A proxy holds the deletion of the first preemptor's victims until the
+// second preemptor has been tried.
 func TestRaces(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]int{"pods": 0, "gangs": 2}

@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
-// TestRecreatedUnderTheSameName checks that a user deletes a victim and creates another pod with
-// its name while the calls for the first one are in progress. The calls do not affect the new pod.
+// TestRecreatedUnderTheSameName replaces a victim by a new pod with the same name, while a call
+// about the victim is in progress. The call must not affect the new pod.
 func TestRecreatedUnderTheSameName(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -44,7 +44,7 @@ func TestRecreatedUnderTheSameName(t *testing.T) {
 				return ""
 			})
 			e.remove(victim)
-			// The new pod runs beside the preemptor.
+			// The new pod runs in another zone, so both it and the preemptor have room.
 			again := victim
 			again.zone, again.gang = "b", 0
 			again.name = podName

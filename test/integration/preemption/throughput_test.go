@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
-// TestUnrelatedPodsBindDuringAPreemption checks that no call of a preemption delays pods that fit.
-// The deletes are held until the other pods are bound.
+// TestUnrelatedPodsBindDuringAPreemption checks that a preemption does not delay pods that fit
+// without one. A proxy holds the deletion of the victims until these pods are bound.
 func TestUnrelatedPodsBindDuringAPreemption(t *testing.T) {
 	t.Parallel()
 	const unrelated = 20
@@ -84,8 +84,8 @@ func TestUnrelatedPodsBindDuringAPreemption(t *testing.T) {
 	}
 }
 
-// TestManyPreemptorsAtOnce creates preemptors at the same time. Each evicts exactly the pods that
-// it needs.
+// TestManyPreemptorsAtOnce creates many preemptors at the same time. The number of evicted pods
+// must be exactly the number that the preemptors need.
 func TestManyPreemptorsAtOnce(t *testing.T) {
 	t.Parallel()
 	const nodes = 6

@@ -15,12 +15,12 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestVictimsAreToldAndHaveTheirTime checks that a victim keeps its own grace period. The statuses
-// of the victim and of the preemptor name both and the rule.
+// TestVictimsAreToldAndHaveTheirTime checks that each victim gets its whole grace period. The
+// conditions and events of the victim and of the preemptor must name each other and the rule.
 func TestVictimsAreToldAndHaveTheirTime(t *testing.T) {
 	t.Parallel()
-	// A finalizer keeps the victims, so that the test can read their statuses. The grace period has
-	// already begun by then.
+	// Finalizers keep the victims, so that the test can read their status. The grace period begins
+	// before that.
 	const grace = 10
 	cases := map[string]struct{ victim, preemptor int }{
 		"a pod for a pod":      {},
@@ -49,7 +49,7 @@ func TestVictimsAreToldAndHaveTheirTime(t *testing.T) {
 				e.waitEvent("victim", "Preempted", "urgent", phrases...)
 			}
 			e.waitEvent("urgent", "Preempting", "victim", e.Namespace+"/victim")
-			// A victim's time is over when none of its containers runs.
+			// The grace period of a victim ends when none of its containers runs.
 			e.Eventually("the victims have had their time", func(ctx context.Context) string {
 				pods := e.AllPods(ctx)
 				running, placed := e.hadTime(pods, ends)
@@ -69,9 +69,9 @@ func TestVictimsAreToldAndHaveTheirTime(t *testing.T) {
 	}
 }
 
-// waitTold waits until all victims terminate with the reason in their status. It returns the end of
-// the grace period of each. It reads all victims at once: the status is visible during the grace
-// period only, because the API server drops the pod when its node releases it.
+// waitTold waits until all victims are terminating and have the phrases in their status. It maps
+// the name of a victim to the end of its grace period. It reads all victims with one request,
+// because a victim's status can be read only during its grace period.
 func (e *env) waitTold(victim unitSpec, grace int64, phrases []string) map[string]time.Time {
 	e.Helper()
 	ends := map[string]time.Time{}
@@ -100,8 +100,8 @@ func (e *env) waitTold(victim unitSpec, grace int64, phrases []string) map[strin
 	return ends
 }
 
-// hadTime counts the victims that still run and the preemptor's pods that have a node. No victim
-// may end early.
+// hadTime returns the number of running victims, and the number of placed preemptors. The test
+// fails if a victim ended before the end of its grace period.
 func (e *env) hadTime(pods []corev1.Pod, ends map[string]time.Time) (running, placed int) {
 	e.Helper()
 	for _, pod := range pods {
@@ -121,7 +121,8 @@ func (e *env) hadTime(pods []corev1.Pod, ends map[string]time.Time) (running, pl
 	return running, placed
 }
 
-// toldAndLeaving describes an error in the state of a victim; "" if there is none.
+// toldAndLeaving describes what is wrong with a victim that must be terminating and have the
+// phrases in its status. It returns "" if nothing is wrong.
 func toldAndLeaving(pod *corev1.Pod, grace int64, phrases []string) string {
 	if pod == nil || pod.DeletionTimestamp == nil {
 		return "it is not on its way out"
@@ -140,7 +141,8 @@ func toldAndLeaving(pod *corev1.Pod, grace int64, phrases []string) string {
 	return "it has no such condition"
 }
 
-// groupTold describes an error in the status of the victims' group; "" if there is none.
+// groupTold describes what is wrong with the condition DisruptionTarget of the victims' group. It
+// returns "" if nothing is wrong.
 func (e *env) groupTold(ctx context.Context, name string, phrases []string) string {
 	c := e.Condition(ctx, name, v1alpha1.ConditionDisruptionTarget)
 	switch {

@@ -26,16 +26,17 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// turnedBack is the text of the event on a victim that was not deleted.
+// turnedBack is part of the event about a victim that returned to the queue instead of being
+// deleted.
 const turnedBack = "before it was bound"
 
-// TestVictimsInPreBind checks victims that wait for their volumes in PreBind. They return to the
-// queue, and are not deleted.
+// TestVictimsInPreBind tests victims that have a node but wait in PreBind for their volumes. They
+// must return to the scheduling queue, and must not be deleted.
 func TestVictimsInPreBind(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		gang int
-		// waiting names the members that wait for a volume.
+		// waiting has the names of the pods that wait for a volume. The other members are bound.
 		waiting     []string
 		wantDeleted []string
 	}{
@@ -68,7 +69,7 @@ func TestVictimsInPreBind(t *testing.T) {
 			}
 			uids := e.uids("victim")
 
-			// The preemptor needs the room of one member. The others are evicted with it.
+			// The preemptor needs the room of one member, but the gang must be evicted as a whole.
 			urgent := unitSpec{name: "urgent", cpus: 1, priority: "mid", zone: "a"}
 			e.create(urgent)
 			e.waitRunning(urgent)
@@ -89,7 +90,7 @@ func TestVictimsInPreBind(t *testing.T) {
 			if len(c.wantDeleted) > 0 {
 				return
 			}
-			// The pods are in the queue, and are scheduled when there is room.
+			// Free the room. The pods must then be scheduled from the queue.
 			e.remove(urgent)
 			for _, pod := range c.waiting {
 				e.provide(pod)
@@ -99,7 +100,8 @@ func TestVictimsInPreBind(t *testing.T) {
 	}
 }
 
-// addStorageClass creates a class whose volumes only the test provides.
+// addStorageClass creates a StorageClass without a provisioner. The test itself creates the
+// volumes.
 func (e *env) addStorageClass() {
 	e.Helper()
 	class := &storagev1.StorageClass{
@@ -126,14 +128,15 @@ func (e *env) createClaim(name string) {
 	e.Create(claim)
 }
 
-// useClaim makes a pod use the claim with its own name.
+// useClaim adds a volume to a pod. The claim has the name of the pod.
 func useClaim(pod *corev1.Pod) {
 	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pod.Name},
 	}}}
 }
 
-// waitPreBind waits until the scheduler has requested the volumes of pods. It does this in PreBind.
+// waitPreBind waits until the scheduler has requested volumes for the claims. The scheduler does
+// this in PreBind.
 func (e *env) waitPreBind(claims ...string) {
 	e.Helper()
 	for _, name := range claims {
@@ -150,7 +153,7 @@ func (e *env) waitPreBind(claims ...string) {
 	}
 }
 
-// provide creates the volume for a claim.
+// provide creates a volume for a claim.
 func (e *env) provide(claim string) {
 	e.Helper()
 	volume := &corev1.PersistentVolume{
@@ -185,11 +188,12 @@ func (e *env) uids(unit string) map[string]types.UID {
 	return out
 }
 
-// heldResource is the resource of the pods that the scheduler sends to the extender of
-// TestVictimsAtPermit.
+// heldResource is an extended resource. The scheduler calls the extender of TestVictimsAtPermit
+// only for pods that request it.
 const heldResource = "test.reprieve.dev/held"
 
-// gate is an extender that accepts every node for every pod, once the test allows it.
+// gate is a scheduler extender. It accepts all nodes, but responds only after the test has closed
+// the channel leave.
 type gate struct {
 	askedOnce, leaveOnce sync.Once
 	asked, leave         chan struct{}
@@ -210,9 +214,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(extenderv1.ExtenderFilterResult{NodeNames: args.NodeNames, Nodes: args.Nodes})
 }
 
-// TestVictimsAtPermit checks a gang whose first member waits at Permit for the second. The whole
-// gang returns to the queue, and no member is deleted. An extender keeps the second member in its
-// cycle until the preemptor is next in the queue.
+// TestVictimsAtPermit tests a gang whose first member waits at Permit for the second member. Both
+// must return to the scheduling queue, and must not be deleted. An extender holds the second member
+// in its scheduling cycle until the preemptor is the next pod in the queue.
 //
 //nolint:tparallel // There is one extender, and one scheduler that asks it.
 func TestVictimsAtPermit(t *testing.T) {
@@ -293,7 +297,7 @@ func (e *env) turnBackAtPermit(g *gate) {
 	e.waitRunning(victim)
 }
 
-// activePods returns the number of pods in the scheduler's active queue.
+// activePods returns the number of pods in the active queue of the scheduler.
 func (e *env) activePods() float64 {
 	e.Helper()
 	return e.Metrics(e.Run.Component(playground.Scheduler)).Sum("scheduler_pending_pods", `queue="active"`)

@@ -14,26 +14,26 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// unitSpec is a pod, or a gang of equal pods.
+// unitSpec describes a preemption unit of the tests: a single pod, or a gang of equal pods.
 type unitSpec struct {
 	name     string
 	cpus     int64
 	priority string
-	// zone is the only permitted zone, or "". In a pinned unit, the n-th pod is bound to the n-th
-	// node of the zone.
+	// zone is the zone that the pods must run in, or "" for any zone. If pinned is true, pod number
+	// n must run on node number n of the zone.
 	zone   string
 	pinned bool
-	// gang is the number of members; 0 for a pod without a group.
+	// gang is the number of members, or 0 for a single pod.
 	gang int
-	// surplus is the number of members past minCount.
+	// surplus is the number of members past minCount. So minCount is gang minus surplus.
 	surplus int
-	// held pods have a finalizer, so they terminate until the test removes it.
+	// If held is true, the pods have a finalizer. They stay terminating until the test removes it.
 	held   bool
 	grace  int64
 	change func(*corev1.Pod)
 }
 
-// names returns the names of the unit's pods.
+// names returns the names of the pods in the unit.
 func (u unitSpec) names() []string {
 	if u.gang == 0 {
 		return []string{u.name}
@@ -45,7 +45,7 @@ func (u unitSpec) names() []string {
 	return out
 }
 
-// namesOf returns the names of the pods of units, sorted.
+// namesOf returns the sorted names of the pods in units.
 func namesOf(units ...unitSpec) []string {
 	var out []string
 	for _, u := range units {
@@ -77,7 +77,7 @@ func (e *env) build(u unitSpec, i int) *corev1.Pod {
 	return pod
 }
 
-// create creates units. Groups have the disruption mode PodGroup.
+// create creates units. A gang is evicted as a whole.
 func (e *env) create(units ...unitSpec) {
 	e.Helper()
 	for _, u := range units {
@@ -90,7 +90,6 @@ func (e *env) create(units ...unitSpec) {
 	}
 }
 
-// createRunning creates units and waits until they run.
 func (e *env) createRunning(units ...unitSpec) {
 	e.Helper()
 	e.create(units...)
@@ -99,7 +98,6 @@ func (e *env) createRunning(units ...unitSpec) {
 	}
 }
 
-// waitRunning waits until all pods of a unit run.
 func (e *env) waitRunning(u unitSpec) {
 	e.Helper()
 	e.Eventually(u.name+" runs", func(ctx context.Context) string {
@@ -116,8 +114,8 @@ func (e *env) waitRunning(u unitSpec) {
 	})
 }
 
-// standing returns the zone of all pods of a unit, "" if none of them has a node, or a description
-// of any other state.
+// standing returns the zone of a unit whose pods all run in one zone, or "" if no pod has a node.
+// In other cases it returns a description.
 func (e *env) standing(ctx context.Context, name string) string {
 	var zones []string
 	for _, pod := range e.unit(ctx, name) {
@@ -130,8 +128,7 @@ func (e *env) standing(ctx context.Context, name string) string {
 	return zones[0]
 }
 
-// deleted returns the names of the pods that the scheduler has asked to delete so far, each once,
-// sorted.
+// deleted returns the sorted names of the pods that the scheduler has sent delete requests for.
 func (e *env) deleted() []string {
 	var out []string
 	for _, c := range e.proxy.Calls(e.deletes("")) {
@@ -141,12 +138,12 @@ func (e *env) deleted() []string {
 	return slices.Compact(out)
 }
 
-// deletes selects the scheduler's requests to delete a pod; "" for all pods.
+// deletes matches the scheduler's requests that delete a pod. An empty name matches all pods.
 func (e *env) deletes(pod string) turnstile.Request {
 	return turnstile.Request{Verb: "delete", Resource: "pods", Namespace: e.Namespace, Name: pod}
 }
 
-// waitDeletes waits until the scheduler has asked to delete exactly the named pods.
+// waitDeletes waits until the scheduler has sent delete requests for exactly the named pods.
 func (e *env) waitDeletes(want ...string) {
 	e.Helper()
 	slices.Sort(want)
@@ -158,7 +155,7 @@ func (e *env) waitDeletes(want ...string) {
 	})
 }
 
-// waitRefused waits until the scheduler has reported that a pod of the unit finds no node.
+// waitRefused waits until the scheduler has reported that a pod of the unit has no room.
 func (e *env) waitRefused(u unitSpec) {
 	e.Helper()
 	e.Eventually(u.name+" has been tried", func(ctx context.Context) string {
@@ -173,7 +170,7 @@ func (e *env) waitRefused(u unitSpec) {
 	})
 }
 
-// remove deletes the pods of a unit at once.
+// remove deletes the pods of a unit without a grace period.
 func (e *env) remove(u unitSpec) {
 	e.Helper()
 	for _, name := range u.names() {

@@ -1,6 +1,5 @@
-// Package turnstile is a reverse proxy in front of an API server, for tests. Only the process under
-// test uses it. The proxy delays requests, fails them, and records the order of the requests and
-// the responses.
+// Package turnstile is a reverse proxy for an API server, for tests. It delays the requests of the
+// scheduler or makes them fail, and records the order of requests and responses.
 package turnstile
 
 import (
@@ -26,15 +25,15 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Request identifies a kind of request. Verb and Resource are the names of the API, such as
-// "delete" and "pods". A create of subresource "binding" binds a pod.
+// Request identifies a kind of request by its verb and resource, such as "delete" and "pods". The
+// binding of a pod is a "create" of the subresource "binding".
 type Request struct {
 	Verb, Resource, Subresource, Namespace, Name string
-	// Real is true for a request that is not a dry run.
+	// Real is true to match only requests that are not dry runs.
 	Real bool
 }
 
-// Matches reports whether r describes other. A field of r that is empty or false matches every
+// Matches reports whether other is of the kind that r describes. An empty field of r matches every
 // value.
 func (r Request) Matches(other Request) bool {
 	same := func(want, got string) bool { return want == "" || want == got }
@@ -42,21 +41,21 @@ func (r Request) Matches(other Request) bool {
 		same(r.Namespace, other.Namespace) && same(r.Name, other.Name) && (!r.Real || other.Real)
 }
 
-// Call is a request with its position in the order of all requests.
+// Call is a recorded request.
 type Call struct {
 	Request
-	// Came and Answered are positions in one common sequence of requests and responses. A smaller
-	// number was earlier. Answered is 0 without a response.
+	// Came and Answered are the positions of the request and of its response in the sequence of all
+	// requests and responses. Answered is 0 if there is no response.
 	Came, Answered int
-	// At is the time when the request came.
+	// At is the time when the request arrived.
 	At time.Time
-	// Status is the HTTP status of the response.
+	// Status is the HTTP status code of the response.
 	Status int
-	// Body is the content of the request.
+	// Body is the body of the request.
 	Body []byte
 }
 
-// Proxy is a running proxy. It is safe for concurrent use.
+// Proxy is a running proxy. Its methods are safe for concurrent use.
 type Proxy struct {
 	server   *httptest.Server
 	forward  *httputil.ReverseProxy
@@ -68,8 +67,8 @@ type Proxy struct {
 	calls []*Call
 }
 
-// Start runs a proxy in front of the API server of a client configuration. All requests get the
-// rights of that configuration, regardless of the sender. Close ends the proxy.
+// Start starts a proxy for the API server of a client configuration. The proxy uses the credentials
+// of this configuration for all requests. Close stops the proxy.
 func Start(config *rest.Config) (*Proxy, error) {
 	target, err := url.Parse(config.Host)
 	if err != nil {
@@ -84,9 +83,9 @@ func Start(config *rest.Config) (*Proxy, error) {
 		forward: &httputil.ReverseProxy{
 			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 			Transport: transport,
-			// Events of watches must pass at once.
+			// Forward the events of watches without a delay.
 			FlushInterval: -1,
-			// The end of a watch is not an error.
+			// Ignore the log: the proxy reports the end of a watch as an error.
 			ErrorLog: log.New(io.Discard, "", 0),
 		},
 	}
@@ -94,7 +93,7 @@ func Start(config *rest.Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Close ends all rules, cuts all connections and ends the proxy.
+// Close ends all rules, closes all connections and stops the proxy.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	rules := slices.Clone(p.rules)
@@ -106,7 +105,7 @@ func (p *Proxy) Close() {
 	p.server.Close()
 }
 
-// WriteKubeconfig writes a kubeconfig that leads to the API server through the proxy.
+// WriteKubeconfig writes a kubeconfig with the address of the proxy.
 func (p *Proxy) WriteKubeconfig(path string) error {
 	const name = "turnstile"
 	return clientcmd.WriteToFile(clientcmdapi.Config{
@@ -117,21 +116,22 @@ func (p *Proxy) WriteKubeconfig(path string) error {
 	}, path)
 }
 
-// Rule is the treatment of some requests by the proxy.
+// Rule tells the proxy to delay matching requests, or to make them fail.
 type Rule struct {
 	request Request
-	// status is the HTTP status that the proxy responds with; 0 to delay the requests.
+	// status is the HTTP status code of the response, or 0 to delay the requests.
 	status int
-	// late is the longest delay of a request; 0 until the rule ends.
+	// late is the delay of each request, or 0 to delay the requests until the rule ends.
 	late time.Duration
 	once sync.Once
 	done chan struct{}
 }
 
-// End ends the rule. Delayed requests then continue. End may be called more than once.
+// End ends the rule, and forwards the delayed requests. It may be called more than once.
 func (r *Rule) End() { r.once.Do(func() { close(r.done) }) }
 
-// wait delays a request. It returns false if the sender gives up.
+// wait returns when the delay of a request is over. It returns false if the client has canceled the
+// request.
 func (r *Rule) wait(sender context.Context) bool {
 	var late <-chan time.Time
 	if r.late > 0 {
@@ -157,14 +157,14 @@ func (r *Rule) ended() bool {
 	}
 }
 
-// Hold delays requests until the rule ends. If the sender gives up before that, the request never
-// reaches the API server.
+// Hold delays matching requests until the rule ends. If the client cancels a delayed request, the
+// proxy does not forward it.
 func (p *Proxy) Hold(r Request) *Rule { return p.add(&Rule{request: r}) }
 
-// Delay delays each request on its way to the API server.
+// Delay delays each matching request before it is forwarded.
 func (p *Proxy) Delay(r Request, by time.Duration) *Rule { return p.add(&Rule{request: r, late: by}) }
 
-// Fail responds to requests with an HTTP status. The API server does not see them.
+// Fail responds to matching requests with an HTTP status code. It does not forward them.
 func (p *Proxy) Fail(r Request, status int) *Rule { return p.add(&Rule{request: r, status: status}) }
 
 func (p *Proxy) add(rule *Rule) *Rule {
@@ -175,7 +175,7 @@ func (p *Proxy) add(rule *Rule) *Rule {
 	return rule
 }
 
-// Calls returns the requests so far, in the order of their arrival.
+// Calls returns the recorded requests that match r, in the order of their arrival.
 func (p *Proxy) Calls(r Request) []Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,8 +218,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	p.forward.ServeHTTP(answer, req)
 }
 
-// isDryRun reports whether a request is a dry run. A delete has that in its options, in any
-// encoding.
+// isDryRun reports whether a request is a dry run. For a delete, the information is in the body, in
+// one of several encodings.
 func isDryRun(req *http.Request, verb string, body []byte) bool {
 	return req.URL.Query().Has("dryRun") || verb == "delete" && bytes.Contains(body, []byte(metav1.DryRunAll))
 }
@@ -242,7 +242,7 @@ func (p *Proxy) answered(c *Call, status int) {
 	}
 }
 
-// ruling returns the rules for a request that have not ended.
+// ruling returns the active rules that match a request.
 func (p *Proxy) ruling(r Request) []*Rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -256,7 +256,7 @@ func (p *Proxy) ruling(r Request) []*Rule {
 	return out
 }
 
-// refuse responds with an error of an API server.
+// refuse responds with an error in the format of the API server.
 func refuse(w http.ResponseWriter, status int, r Request) {
 	reason := metav1.StatusReasonInternalError
 	switch status {
@@ -282,7 +282,7 @@ func refuse(w http.ResponseWriter, status int, r Request) {
 	_, _ = w.Write(body)
 }
 
-// recorder records the start of the response, right before the sender can see it.
+// recorder calls answered before the client can read the response.
 type recorder struct {
 	http.ResponseWriter
 
@@ -301,5 +301,5 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.ResponseWriter.Write(b)
 }
 
-// Unwrap gives [http.ResponseController] the wrapped writer.
+// Unwrap returns the wrapped writer for [http.ResponseController].
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
