@@ -1,3 +1,3 @@
-// Package priority tests the origin of a PodGroup's priority, and its effects, with the real
-// scheduler and a real API server.
+// Package priority tests how a PodGroup gets its priority, and the effects of this priority. It
+// uses a real API server and scheduler.
 package priority

@@ -15,12 +15,12 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// env is a playground, and the namespace of one test in it.
+// env is a playground with the namespace of one test.
 type env struct {
 	*stage.Stage
 }
 
-// in creates a namespace for a test, with nodes of its own.
+// in creates a namespace for a test. Each test has its own nodes.
 func (e *env) in(t *testing.T) *env {
 	t.Helper()
 	return &env{e.In(t)}
@@ -35,7 +35,7 @@ func (e *env) remove(o client.Object) {
 
 func byDefault(c *schedulingv1.PriorityClass) { c.GlobalDefault = true }
 
-// gangOf returns the policy of a gang with a class, or without one.
+// gangOf returns the policy of a gang. className may be empty.
 func gangOf(minCount int32, className string) v1alpha1.PodGroupPolicy {
 	p := v1alpha1.PodGroupPolicy{SchedulingPolicy: &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: minCount}}}
 	if className != "" {
@@ -57,14 +57,14 @@ func (e *env) group(name string, policy v1alpha1.PodGroupPolicy) *v1alpha1.PodGr
 	}
 }
 
-// made returns a group that refers to a template of the Workload w.
+// made returns a PodGroup that refers to a template of the Workload "w".
 func (e *env) made(name, template string, policy v1alpha1.PodGroupPolicy) *v1alpha1.PodGroup {
 	pg := e.group(name, policy)
 	pg.Spec.PodGroupTemplateRef = &v1alpha1.PodGroupTemplateReference{WorkloadName: "w", PodGroupTemplateName: template}
 	return pg
 }
 
-// workload returns the Workload w.
+// workload returns the Workload "w" with templates.
 func (e *env) workload(templates map[string]v1alpha1.PodGroupPolicy) *v1alpha1.Workload {
 	w := &v1alpha1.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "w"}}
 	for name, policy := range templates {
@@ -73,7 +73,7 @@ func (e *env) workload(templates map[string]v1alpha1.PodGroupPolicy) *v1alpha1.W
 	return w
 }
 
-// pod returns a pod of one CPU for the node with a name.
+// pod returns a pod with one CPU that must run on the named node.
 func (e *env) pod(name, group, className, on string) *corev1.Pod {
 	pod := stage.NewPod(e.Namespace, name, className, 1)
 	pod.Spec.NodeSelector[corev1.LabelHostname] = e.NodeName(on)
@@ -114,8 +114,8 @@ func (e *env) stayUnbound(names ...string) {
 	})
 }
 
-// resolved describes the difference between a policy and the expected priority and preemption
-// policy.
+// resolved returns "" if a policy has the priority and the preemption policy. Otherwise it
+// describes the difference.
 func resolved(policy *v1alpha1.PodGroupPolicy, priority int32, preemption corev1.PreemptionPolicy) string {
 	if !ptr.Equal(policy.Priority, &priority) || !ptr.Equal(policy.PreemptionPolicy, &preemption) {
 		return fmt.Sprintf("it has priority %v and policy %v, want %d and %s",
@@ -124,7 +124,7 @@ func resolved(policy *v1alpha1.PodGroupPolicy, priority int32, preemption corev1
 	return ""
 }
 
-// waitResolved waits until a group has the given priority and preemption policy.
+// waitResolved waits until a PodGroup has the priority and the preemption policy.
 func (e *env) waitResolved(name string, priority int32, preemption corev1.PreemptionPolicy) {
 	e.Helper()
 	e.Eventually("PodGroup "+name+" is filled in", func(ctx context.Context) string {
@@ -136,7 +136,7 @@ func (e *env) waitResolved(name string, priority int32, preemption corev1.Preemp
 	})
 }
 
-// waitTemplate waits until a template of the Workload w has the given priority and preemption
+// waitTemplate waits until a template of the Workload "w" has the priority and the preemption
 // policy.
 func (e *env) waitTemplate(name string, priority int32, preemption corev1.PreemptionPolicy) {
 	e.Helper()

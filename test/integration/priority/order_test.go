@@ -9,13 +9,15 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// testQueueOrder adds pods that preempt nothing to the queue at the same time, so that the first
-// one in the order gets the only place.
+// testQueueOrder tests the order of the scheduling queue. Pairs of pods wait for the only free
+// place on a node, and none of them may preempt. The pod that is first in the queue must get the
+// place.
 func testQueueOrder(e *env) {
 	e.Create(stage.NewClass("order-low", 10, stage.Never), stage.NewClass("order-mid", 50, stage.Never), stage.NewClass("order-high", 100, stage.Never))
 	cases := []struct {
 		node string
-		// first and second compete for the node. second is older.
+		// first and second compete for the place on the node. first must win, although second is
+		// older.
 		first, second *corev1.Pod
 	}{
 		{"group-above-its-pods", e.pod("a-first", "high", "order-low", ""), e.pod("a-second", "", "order-mid", "")},
@@ -44,7 +46,7 @@ func testQueueOrder(e *env) {
 		}
 		winners, losers = append(winners, c.first.Name), append(losers, c.second.Name)
 	}
-	// The scheduler has all pods in its queue before it takes out the first one.
+	// The scheduler fills its queue with all pods before it schedules the first one.
 	if err := scheduler.Start(e.Context()); err != nil {
 		e.Fatal(err)
 	}

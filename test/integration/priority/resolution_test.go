@@ -17,8 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestPriorities runs all tests that can share one cluster. Each has a namespace, nodes and classes
-// of its own.
+// TestPriorities runs the tests of this package on one cluster. Each test has its own namespace,
+// nodes and PriorityClasses.
 func TestPriorities(t *testing.T) {
 	e := &env{stage.New(t, playground.Options{})}
 	e.Create(stage.NewClass("low", 10), stage.NewClass("mid", 50), stage.NewClass("high", 100), stage.NewClass("patient", 100, stage.Never))
@@ -39,10 +39,11 @@ func TestPriorities(t *testing.T) {
 			})
 		}
 	})
-	// This test changes the priority of all groups without a class.
+	// This test cannot run in parallel with others, because it changes the priority of all
+	// PodGroups without a class.
 	t.Run("global default", func(t *testing.T) { testGlobalDefault(e.in(t)) })
 
-	// It kills the scheduler.
+	// This test cannot run in parallel with others, because it kills the scheduler.
 	t.Run("queue order", func(t *testing.T) { testQueueOrder(e.in(t)) })
 }
 
@@ -77,7 +78,7 @@ func testClassThatComesLate(e *env) {
 		e.WaitEvent("Pod/"+name+"-0", "FailedScheduling", v1alpha1.ReasonPriorityClassNotFound, `PriorityClass "late"`)
 	}
 	e.WaitEvent("Workload/w", v1alpha1.ReasonPriorityClassNotFound, "template late", `PriorityClass "late"`)
-	// A missing class of one template does not affect the other templates.
+	// The template "here" gets its priority, although the class of another template is missing.
 	e.waitTemplate("here", 10, corev1.PreemptLowerPriority)
 	e.stayUnbound("g-0", "g-1", "m-0")
 	e.Create(stage.NewClass("late", 42))
@@ -88,8 +89,8 @@ func testClassThatComesLate(e *env) {
 	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
 }
 
-// testClassThatGoes replaces a class by another of the same name. This is how a user changes its
-// value.
+// testClassThatGoes deletes a PriorityClass and creates another one with the same name. A user
+// changes the value of a class in this way.
 func testClassThatGoes(e *env) {
 	e.AddNodes(2, "class-that-goes")
 	was := stage.NewClass("passing", 60, stage.Never)
@@ -111,11 +112,11 @@ func testClassThatGoes(e *env) {
 		})
 	}
 	e.remove(was)
-	// A group that does not preempt stays that way although its class is gone.
+	// After its class is deleted, a PodGroup must keep its preemption policy Never.
 	e.Create(e.pod("g-0", "g", "high", "class-that-goes"), e.pod("g-1", "g", "high", "class-that-goes"))
 	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, "Never")
 	check("a deleted class changes nothing")
-	// The same holds for a group that is created from the template now.
+	// A PodGroup that is created from the template afterwards must have the same policy.
 	e.Create(e.made("late", "t", v1alpha1.PodGroupPolicy{}))
 	e.waitResolved("late", 60, corev1.PreemptNever)
 	e.Create(stage.NewClass("passing", 1000))
@@ -124,13 +125,13 @@ func testClassThatGoes(e *env) {
 	e.waitResolved("later", 60, corev1.PreemptNever)
 	e.waitTemplate("t", 60, corev1.PreemptNever)
 	e.waitBound("victim-0", "victim-1")
-	// A new group with that class gets the value of the class that exists now.
+	// A new PodGroup with the class must get the value of the new class.
 	e.Create(e.group("new", gangOf(2, "passing")))
 	e.waitResolved("new", 1000, corev1.PreemptLowerPriority)
 }
 
-// testNever checks that a group with the policy Never waits, while a group of the same priority
-// preempts. The policies of the pods are the opposite, and have no effect.
+// testNever tests two PodGroups with the same priority. The one with the policy Never must wait,
+// and the other one must preempt. Their pods have the opposite policies, which must have no effect.
 func testNever(e *env) {
 	e.AddNodes(1, "never-a")
 	e.AddNodes(1, "never-b")
@@ -164,7 +165,7 @@ func testGlobalDefault(e *env) {
 	e.Create(e.group("before", gangOf(1, "")))
 	e.waitResolved("before", 0, corev1.PreemptLowerPriority)
 	e.Create(stage.NewClass("default", 33, byDefault, stage.Never))
-	// Reprieve learns of classes through a watch.
+	// Wait until the scheduler has received the new default class through a watch.
 	e.Eventually("the default is known", func(context.Context) string {
 		pg := e.group("", gangOf(1, ""))
 		pg.GenerateName = "probe-"
@@ -189,8 +190,8 @@ func testGlobalDefault(e *env) {
 	testDefaultMoves(e)
 }
 
-// testDefaultMoves checks that a group keeps the toleration of the class that was the default when
-// it got its priority.
+// testDefaultMoves changes the default PriorityClass. An existing PodGroup must keep the toleration
+// of the old default class.
 func testDefaultMoves(e *env) {
 	var old schedulingv1.PriorityClass
 	if err := e.Objects.Get(e.Context(), client.ObjectKey{Name: "default"}, &old); err != nil {
@@ -211,7 +212,8 @@ func testDefaultMoves(e *env) {
 		e.Fatal(err)
 	}
 	e.Eventually("another class is the default", func(ctx context.Context) string {
-		// The admission plugin learns of classes through a watch.
+		// Try again for some time: the admission plugin receives the change of the old class
+		// through a watch.
 		if err := e.Objects.Create(ctx, stage.NewClass("default-now", 33, byDefault)); err != nil {
 			return err.Error()
 		}
@@ -221,7 +223,8 @@ func testDefaultMoves(e *env) {
 	e.stayUnbound("urgent")
 }
 
-// waitClass waits until a group has a class; "" for none.
+// waitClass waits until a PodGroup has the PriorityClass. An empty name waits for a PodGroup
+// without a class.
 func (e *env) waitClass(name, want string) {
 	e.Helper()
 	e.Eventually("PodGroup "+name+" has its class", func(ctx context.Context) string {

@@ -13,7 +13,7 @@ func testTemplates(e *env) {
 	workers := gangOf(2, "patient")
 	workers.DisruptionMode = ptr.To(v1alpha1.DisruptionModePodGroup)
 	e.Create(
-		// These groups exist before their Workload.
+		// Create these PodGroups before their Workload.
 		e.made("all", "workers", v1alpha1.PodGroupPolicy{}),
 		e.made("own-class", "workers", v1alpha1.PodGroupPolicy{PriorityClassName: ptr.To("low")}),
 		e.workload(map[string]v1alpha1.PodGroupPolicy{"workers": workers}),

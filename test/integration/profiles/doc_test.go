@@ -1,3 +1,3 @@
-// Package profiles runs several profiles in one scheduler on a real API server (KEP-1451). It also
+// Package profiles tests a scheduler with several profiles on a real API server (KEP-1451). It also
 // changes the settings of a profile while work runs.
 package profiles

@@ -19,14 +19,14 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// profileOf returns one profile of a configuration, with arguments of Reprieve and of
-// NodeResourcesFit.
+// profileOf returns a profile for a configuration. args has the arguments of Reprieve, and fit is
+// the scoring strategy of NodeResourcesFit.
 func profileOf(name, args, fit string) string {
 	return stage.ProfileConfig(name, "{name: Reprieve, args: "+args+"}",
 		"{name: NodeResourcesFit, args: {scoringStrategy: {type: "+fit+"}}}")
 }
 
-// configOf writes a configuration with profiles.
+// configOf writes a configuration with the profiles, and returns its path.
 func configOf(t *testing.T, profiles ...string) string {
 	t.Helper()
 	file, err := stage.Config{Profiles: profiles}.Write(t.TempDir())
@@ -36,7 +36,8 @@ func configOf(t *testing.T, profiles ...string) string {
 	return file
 }
 
-// start runs a playground with nodes of 8 CPUs.
+// start starts a playground with nodes of 8 CPUs. config is the path of the scheduler's
+// configuration.
 func start(t *testing.T, config string, nodes int) *stage.Stage {
 	t.Helper()
 	s := stage.New(t, playground.Options{
@@ -50,7 +51,7 @@ func start(t *testing.T, config string, nodes int) *stage.Stage {
 	return s
 }
 
-// podOf returns a manifest; scheduler and group may be empty.
+// podOf returns the YAML of a pod. scheduler and group may be empty.
 func podOf(name, scheduler, class, group string, cpus int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n", name)
@@ -85,15 +86,16 @@ spec:
 `, name, minCount, class)
 }
 
-// TestProfilesShareTheCluster runs two profiles with different placement, on one cache and one
-// queue.
+// TestProfilesShareTheCluster tests two profiles with different scoring strategies. They must use
+// the same cache and the same queue.
 func TestProfilesShareTheCluster(t *testing.T) {
 	t.Parallel()
 	const nodes = 4
 	s := start(t, configOf(t, profileOf("pack", "{}", "MostAllocated"), profileOf("spread", "{}", "LeastAllocated"),
 		profileOf("default-scheduler", "{preemptionToleration: false}", "LeastAllocated")), nodes)
 
-	// The pods request 40 CPUs of the 32, so the profiles compete for the last free room.
+	// The pods request 40 CPUs, and the nodes have 32. So the pods of both profiles compete for the
+	// last free CPUs.
 	s.ApplyText(podsOf("packed", "pack", "low", "", 1, 20) + podsOf("spread", "spread", "low", "", 1, 20))
 	s.Eventually("all room is taken", func(ctx context.Context) string {
 		if n := bound(s.Pods(ctx, "")); n != 8*nodes {
@@ -113,8 +115,8 @@ func TestProfilesShareTheCluster(t *testing.T) {
 		}
 	}
 
-	// A preemptor of one profile evicts victims that the other profile has placed. A pod without a
-	// schedulerName belongs to the profile default-scheduler.
+	// A preemptor of one profile must evict victims of the other profile. A pod without
+	// schedulerName is scheduled by the profile default-scheduler.
 	s.ApplyText(podOf("urgent", "pack", "high", "", 8) + podOf("nameless", "", "high", "", 8))
 	s.Runs("urgent", 1)
 	s.Runs("nameless", 1)
@@ -144,8 +146,8 @@ func TestProfilesShareTheCluster(t *testing.T) {
 	}
 }
 
-// TestEachProfileFavoursItsNodes is the test of KEP-1451. Profiles prefer different nodes of one
-// cluster, and each pod runs on a preferred node of its profile while there is room.
+// TestEachProfileFavoursItsNodes is the test in KEP-1451. Each profile prefers another node of the
+// cluster. While the preferred node has room, it must get the pods of the profile.
 func TestEachProfileFavoursItsNodes(t *testing.T) {
 	t.Parallel()
 	favouring := func(name, node string) string {
@@ -174,7 +176,7 @@ func TestEachProfileFavoursItsNodes(t *testing.T) {
 			}
 		}
 	}
-	// The profile prefers these nodes but does not require them.
+	// The preference is not a requirement: without room there, the pod runs on another node.
 	s.ApplyText(podsOf("first-more", "first", "low", "", 4, 1))
 	s.Runs("first-more-", 1)
 	if got := s.Pod("first-more-0").Spec.NodeName; got == "node-0" {
@@ -182,8 +184,8 @@ func TestEachProfileFavoursItsNodes(t *testing.T) {
 	}
 }
 
-// TestNoProfile checks that a configuration without any profile is rejected with one line.
-// Otherwise the program would behave like kube-scheduler.
+// TestNoProfile checks that the scheduler rejects a configuration without profiles, and prints one
+// line. It would otherwise behave like kube-scheduler.
 func TestNoProfile(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "scheduler.yaml")
@@ -202,7 +204,7 @@ func TestNoProfile(t *testing.T) {
 	}
 }
 
-// bound counts the pods with a node.
+// bound returns the number of pods with a node.
 func bound(pods []corev1.Pod) int {
 	n := 0
 	for i := range pods {
@@ -213,7 +215,8 @@ func bound(pods []corev1.Pod) int {
 	return n
 }
 
-// events waits until there are events with a reason, and returns them.
+// events waits until there are events with a reason that include all wanted events. It returns the
+// events.
 func events(s *stage.Stage, reason string, wanted ...func(*corev1.Event) bool) []corev1.Event {
 	s.Helper()
 	var out []corev1.Event
@@ -231,7 +234,7 @@ func events(s *stage.Stage, reason string, wanted ...func(*corev1.Event) bool) [
 	return out
 }
 
-// replace ends a scheduler and runs another one with another configuration.
+// replace stops a scheduler and starts another scheduler with another configuration.
 func replace(s *stage.Stage, old, name, config string) {
 	s.Helper()
 	if err := s.Run.Component(old).Kill(syscall.SIGTERM); err != nil {
@@ -242,22 +245,22 @@ func replace(s *stage.Stage, old, name, config string) {
 	}
 }
 
-// TestSwitchingBackAndForth switches whole-gang preemption and asynchronous preemption off and on
-// while work runs.
+// TestSwitchingBackAndForth switches two features off and on while work runs: the preemption of
+// whole gangs, and asynchronous preemption.
 func TestSwitchingBackAndForth(t *testing.T) {
 	t.Parallel()
 	on := profileOf("reprieve-scheduler", "{}", "LeastAllocated")
 	off := profileOf("reprieve-scheduler", "{workloadAware: false, asynchronous: false}", "LeastAllocated")
 	s := start(t, configOf(t, on), 3)
 
-	// A gang that needs two whole nodes runs, and a pod on the third node.
+	// A gang fills two nodes, and a pod fills the third node.
 	s.ApplyText(gangOf("training", "low", 2) + podsOf("training", "reprieve-scheduler", "low", "training", 8, 2) +
 		podOf("serving", "reprieve-scheduler", "high", "", 8))
 	s.Runs("training", 2)
 	s.Runs("serving", 1)
 
 	replace(s, playground.Scheduler, "off", configOf(t, off))
-	// Preempting pod by pod, the scheduler evicts one member and leaves the other.
+	// With workloadAware off, the scheduler evicts only one member of the gang.
 	s.ApplyText(podOf("first", "reprieve-scheduler", "high", "", 8))
 	s.Runs("first", 1)
 	if n := bound(s.Pods(t.Context(), "training")); n != 1 {
@@ -265,8 +268,8 @@ func TestSwitchingBackAndForth(t *testing.T) {
 	}
 
 	replace(s, "off", "on", configOf(t, on))
-	// Preempting whole groups, the scheduler evicts the rest of the gang as a unit, and writes the
-	// intent to the PodGroup.
+	// With workloadAware on, the scheduler evicts the rest of the gang as a unit. It writes the
+	// intent to the status of the PodGroup first.
 	s.ApplyText(podOf("second", "reprieve-scheduler", "high", "", 8))
 	s.Runs("second", 1)
 	if n := len(s.Pods(t.Context(), "training")); n != 0 {
