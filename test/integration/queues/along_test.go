@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// withCPUs makes a pod request CPUs in addition to its GPUs.
+// withCPUs returns a function that adds a CPU request to a pod with GPUs.
 func withCPUs(cpus string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		asks := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus)}
@@ -21,8 +21,8 @@ func withCPUs(cpus string) func(*corev1.Pod) {
 	}
 }
 
-// TestQuotaWithWhatGoesAlong reclaims GPUs on a node with 8 GPUs and 64 CPUs, regardless of the
-// CPUs that the pods with GPUs use.
+// TestQuotaWithWhatGoesAlong reclaims GPUs on a node with 8 GPUs and 64 CPUs. Only the GPUs have a
+// quota. The reclaim must succeed, regardless of the CPUs that the pods request in addition.
 func TestQuotaWithWhatGoesAlong(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)

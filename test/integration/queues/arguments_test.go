@@ -10,13 +10,13 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// by selects the profile that schedules a pod.
+// by returns a function that sets the scheduler name of a pod to a profile.
 func by(profile string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.SchedulerName = profile }
 }
 
-// withArguments returns a cluster whose scheduler has four profiles, each with min-runtimes of its
-// own.
+// withArguments returns a cluster whose scheduler has four profiles. They have different
+// min-runtimes.
 func withArguments(t *testing.T) *cluster {
 	t.Helper()
 	profile := func(name, args string) string {
@@ -27,8 +27,8 @@ func withArguments(t *testing.T) *cluster {
 		profile("patient", "{preemptMinRuntime: 1h, reclaimMinRuntime: 1h}"), profile("leafwise", "{reclaimResolveMethod: Queue}"))
 }
 
-// TestPreemptMinRuntimeOfProfile checks that the arguments of the victim's profile protect work
-// without a queue, regardless of the preemptor's profile.
+// TestPreemptMinRuntimeOfProfile tests work without a queue. Its min-runtime must be the setting of
+// the victim's profile, regardless of the preemptor's profile.
 func TestPreemptMinRuntimeOfProfile(t *testing.T) {
 	t.Parallel()
 	c := withArguments(t)
@@ -45,8 +45,8 @@ spec:
 			c.pod(name, 4, "", map[string]string{v1alpha1.LabelPodGroup: "whole"}, by("brief"))
 		}
 		c.Runs("whole", 2)
-		// The arguments apply while the scheduler runs, so all earlier steps must take less than
-		// this.
+		// The min-runtime must be longer than the earlier steps of the test, because its value is
+		// part of the running scheduler's configuration.
 		const guaranteed = 30 * time.Second
 		c.protected("whole", guaranteed)
 		began := c.group(c.Context(), "whole").Status.StartTime.Time
@@ -76,18 +76,18 @@ spec:
 	})
 }
 
-// TestReclaimMinRuntimeOfProfile checks that the min-runtime of the victim's profile applies to
-// reclaim, regardless of the reclaimer's profile.
+// TestReclaimMinRuntimeOfProfile tests reclaim from a queue. The default for the min-runtime must
+// come from the victim's profile, regardless of the reclaimer's profile.
 func TestReclaimMinRuntimeOfProfile(t *testing.T) {
 	t.Parallel()
 	c := withArguments(t)
 	cases := map[string]struct {
 		profile string
-		// waits is the text of the reclaimer's condition; "" if it does not wait.
+		// waits is part of the reclaimer's message. It is "" if the reclaimer must not wait.
 		waits string
 	}{
-		// The setting of a queue protects from its siblings, and the reclaimer's queue is no
-		// sibling. The reclaimer's profile has no default.
+		// With the method LCA, a queue's own min-runtime protects only from its sibling queues. The
+		// reclaimer's queue is not a sibling, so the default of the victim's profile applies.
 		"the profile's own":                {"patient", "default/borrowed (ReclaimMinRuntime) is"},
 		"the victim's queue's, by profile": {"leafwise", "default/borrowed (ReclaimMinRuntime of queue guarded)"},
 		"none":                             {"hasty", ""},

@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// remove deletes pods at once.
+// remove deletes pods without a grace period.
 func (c *cluster) remove(names ...string) {
 	c.Helper()
 	for _, name := range names {
@@ -24,7 +24,7 @@ func (c *cluster) remove(names ...string) {
 	}
 }
 
-// tick waits until the time of the API, which has whole seconds, is after the given time.
+// tick waits until the current time, rounded to seconds as in the API, is later than "past".
 func (c *cluster) tick(past time.Time) {
 	c.Helper()
 	c.Eventually("the clock goes on", func(context.Context) string {
@@ -35,14 +35,14 @@ func (c *cluster) tick(past time.Time) {
 	})
 }
 
-// TestClock checks status.startTime, and the protection by min-runtimes, over restarts and lost
-// members.
+// TestClock checks status.startTime, and the protection by a min-runtime, after the scheduler
+// restarts and after a gang loses members.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
 	c.classes()
 	three := team{name: "team", queue: "leaf", members: 3, minCount: 2, gpus: 2}
-	// settled waits until the status reflects the current state of the group.
+	// settled waits until the status of the PodGroup has the number of running members.
 	settled := func(c *cluster, running int32) {
 		c.Helper()
 		c.Eventually("the group's status is up to date", func(ctx context.Context) string {
@@ -78,7 +78,8 @@ func TestClock(t *testing.T) {
 		kept(c, began)
 		c.protected("team", time.Hour)
 	})
-	// spent waits until the group's protection belongs to the run that began at the given time.
+	// spent waits until the end of the PodGroup's protection is an hour after "began": a restart of
+	// members has not renewed the protection.
 	spent := func(c *cluster, began time.Time) {
 		c.Helper()
 		c.Eventually("the protection of the run is not renewed", func(ctx context.Context) string {

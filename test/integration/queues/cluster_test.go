@@ -23,26 +23,26 @@ import (
 
 const gpu corev1.ResourceName = "nvidia.com/gpu"
 
-// cluster is a stage with a client for queues and groups.
+// cluster is the environment of one test, with a client for Queues and PodGroups.
 type cluster struct {
 	*stage.Stage
 	client client.Client
 }
 
-// pool has playgrounds with one node of 8 GPUs.
+// pool has playgrounds with one node of 8 GPUs. Tests use them one after the other.
 var pool = stage.Pool{
 	Options: func() playground.Options { return nodesOf(1) },
 	Clear:   func(s *stage.Stage) { (&cluster{Stage: s, client: s.Objects}).clear() },
 }
 
-// oneNode returns a playground of the pool. The test leaves it empty.
+// oneNode returns a cluster of the pool. It is cleared after the test.
 func oneNode(t *testing.T) *cluster {
 	t.Helper()
 	return clusterOn(t, pool.Take(t))
 }
 
-// newCluster returns a playground of its own, with nodes of 8 GPUs each. The scheduler may have
-// other profiles.
+// newCluster starts a playground for one test. Each node has 8 GPUs. If profiles are given, the
+// scheduler has these profiles.
 func newCluster(t *testing.T, nodes int, profiles ...string) *cluster {
 	t.Helper()
 	options := nodesOf(nodes)
@@ -55,7 +55,7 @@ func newCluster(t *testing.T, nodes int, profiles ...string) *cluster {
 	return clusterOn(t, stage.New(t, options))
 }
 
-// nodesOf returns the options of a playground with the given number of nodes.
+// nodesOf returns the options of a playground with a number of nodes.
 func nodesOf(count int) playground.Options {
 	return playground.Options{
 		NodeGroups: []playground.NodeGroup{{Count: count, Resources: corev1.ResourceList{
@@ -66,7 +66,7 @@ func nodesOf(count int) playground.Options {
 	}
 }
 
-// clusterOn makes the client for a stage.
+// clusterOn returns a cluster that uses a stage.
 func clusterOn(t *testing.T, s *stage.Stage) *cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -84,7 +84,7 @@ func clusterOn(t *testing.T, s *stage.Stage) *cluster {
 	return out
 }
 
-// dump prints the state of the cluster if a test has failed.
+// dump prints the objects of the cluster if the test has failed.
 func (c *cluster) dump() {
 	if !c.Failed() {
 		return
@@ -116,7 +116,7 @@ func (c *cluster) dump() {
 	}
 }
 
-// queue applies a Queue, with lines for its spec.
+// queue creates or updates a Queue. Each element of spec is a line of YAML.
 func (c *cluster) queue(name string, spec ...string) {
 	c.Helper()
 	body := " {}"
@@ -126,8 +126,8 @@ func (c *cluster) queue(name string, spec ...string) {
 	c.ApplyText(fmt.Sprintf("apiVersion: reprieve.dev/v1alpha1\nkind: Queue\nmetadata:\n  name: %s\nspec:%s\n", name, body))
 }
 
-// known waits until the scheduler has cached the current queues. A new pod may reach the scheduler
-// before an older queue does.
+// known waits until the scheduler has cached the Queues. Without this wait, a new pod could reach
+// the scheduler before an older Queue.
 func (c *cluster) known(names ...string) {
 	c.Helper()
 	for _, name := range names {
@@ -145,7 +145,7 @@ func (c *cluster) known(names ...string) {
 	}
 }
 
-// pods creates single pods in a queue, named prefix-0 and so on.
+// pods creates count single pods in a queue. Their names are the prefix and a number.
 func (c *cluster) pods(prefix, queue string, count, gpus int, priorityClass string) {
 	c.Helper()
 	for i := range count {
@@ -173,7 +173,7 @@ func (c *cluster) pod(name string, gpus int, priorityClass string, labels map[st
 	}
 }
 
-// delete deletes pods, and waits until they are gone.
+// delete deletes pods and waits until they are gone.
 func (c *cluster) delete(names ...string) {
 	c.Helper()
 	for _, name := range names {
@@ -186,7 +186,7 @@ func (c *cluster) delete(names ...string) {
 	}
 }
 
-// deleteQueue deletes a Queue, and confirms the deletion.
+// deleteQueue deletes a Queue. It first sets the annotation that confirms the deletion.
 func (c *cluster) deleteQueue(name string) {
 	c.Helper()
 	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -208,8 +208,8 @@ func (c *cluster) group(ctx context.Context, name string) *v1alpha1.PodGroup {
 	return &pg
 }
 
-// protected waits until a PodGroup's status reports a protection of the given time from its start;
-// 0 for none.
+// protected waits until the status of a PodGroup reports a protection that ends "want" after its
+// start. 0 waits for no protection.
 func (c *cluster) protected(name string, want time.Duration) {
 	c.Helper()
 	c.Eventually("PodGroup "+name+" says until when it is protected", func(ctx context.Context) string {
@@ -226,7 +226,7 @@ func (c *cluster) protected(name string, want time.Duration) {
 	})
 }
 
-// gang creates a PodGroup in a queue, with its members.
+// gang creates a PodGroup in a queue, and its members.
 func (c *cluster) gang(name, queue string, members, minCount, gpus int) {
 	c.Helper()
 	c.ApplyText(fmt.Sprintf(`apiVersion: reprieve.dev/v1alpha1
@@ -245,7 +245,7 @@ spec:
 	}
 }
 
-// classes applies two PriorityClasses.
+// classes creates the PriorityClasses of the tests.
 func (c *cluster) classes() {
 	c.Helper()
 	c.ApplyText(`apiVersion: scheduling.k8s.io/v1
@@ -269,7 +269,7 @@ func (c *cluster) getQueue(ctx context.Context, name string) *v1alpha1.Queue {
 	return &q
 }
 
-// shows waits until a queue's status has these GPUs, within 2 seconds of the first read.
+// shows waits until the status of a Queue has these numbers of GPUs.
 func (c *cluster) shows(name, allocated, requested, fairShare string) {
 	c.Helper()
 	c.Eventually("the status of "+name, func(ctx context.Context) string {
@@ -309,7 +309,8 @@ func (c *cluster) queueCondition(name, kind string, want metav1.ConditionStatus,
 	})
 }
 
-// groupSays waits until the PodGroup is not scheduled for the given reason.
+// groupSays waits until the condition of a PodGroup reports that it waits for a reason. The message
+// must contain the words.
 func (c *cluster) groupSays(name, reason string, words ...string) {
 	c.Helper()
 	c.Eventually("PodGroup "+name+" says why", func(ctx context.Context) string {
@@ -330,7 +331,7 @@ func (c *cluster) groupSays(name, reason string, words ...string) {
 	})
 }
 
-// pending returns the name of a pod without a node.
+// pending waits until a pod whose name has the prefix has no node, and returns its name.
 func (c *cluster) pending(prefix string) string {
 	c.Helper()
 	name := ""
@@ -365,7 +366,8 @@ func scheduledAt(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// rested waits until no pod backs off. A failed pod may wait up to 10 seconds for its retry.
+// rested waits until no pod with one of the name prefixes backs off. The back-off of a failed pod
+// is at most 10 seconds.
 func (c *cluster) rested(prefixes ...string) {
 	c.Helper()
 	c.Eventually("nobody backs off", func(ctx context.Context) string {

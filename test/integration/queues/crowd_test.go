@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// crowd creates many gangs in a queue. Each has two pods with one GPU each.
+// crowd creates many gangs in a queue. Each gang has two pods with one GPU each.
 func (c *cluster) crowd(prefix, queue string, count int) {
 	c.Helper()
 	g, ctx := errgroup.WithContext(c.Context())
@@ -28,7 +28,7 @@ func (c *cluster) crowd(prefix, queue string, count int) {
 	}
 }
 
-// pair creates one such gang.
+// pair creates a gang of two pods with one GPU each.
 func (c *cluster) pair(ctx context.Context, name, queue string) error {
 	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	pg.Spec.QueueName = &queue
@@ -54,8 +54,8 @@ func (c *cluster) pair(ctx context.Context, name, queue string) error {
 	return nil
 }
 
-// TestCrowd creates the first gang of a queue while 300 gangs of another queue wait. That gang is
-// placed next, whether there is room or the room must be reclaimed.
+// TestCrowd creates a gang in a queue without other work, while 300 gangs of another queue wait.
+// The gang must be placed next: both if there is room, and if it must reclaim the room.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)

@@ -1,3 +1,3 @@
-// Package queues tests queues on a real cluster: quota, limit, reclaim and min-runtime, and the
-// status that an operator sees.
+// Package queues tests queues on a real cluster: their quotas, limits, min-runtimes and status, and
+// the reclaim of fair shares.
 package queues

@@ -9,18 +9,18 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// lcaCase is an example of the min-runtime document: a preemptor, a victim, and the setting that
-// protects the victim.
+// lcaCase is an example of the min-runtime document. The victim must be protected by the rule for
+// the duration "window". The setting must come from the queue "by".
 type lcaCase struct {
-	// preemptor and victim are leaf queues. If they are the same, the preemptor preempts by
-	// priority.
+	// preemptor and victim are the names of leaf queues. If the names are equal, the preemptor
+	// preempts by priority. Otherwise it reclaims.
 	preemptor, victim string
 	rule, by          string
 	window            time.Duration
 }
 
-// TestMinRuntimeDocument checks the trees of the document "Reclaim/preempt min-runtime": the three
-// examples of lowest common ancestors, and the two examples of preemption.
+// TestMinRuntimeDocument tests the examples in the document "Reclaim/preempt min-runtime": three
+// examples of lowest common ancestors, and two examples of preemption.
 func TestMinRuntimeDocument(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -67,15 +67,15 @@ func TestMinRuntimeDocument(t *testing.T) {
 	})
 }
 
-// victim fills the node with a gang in a leaf queue, and returns the time of its start.
+// victim creates a gang in a leaf queue that fills the node. It returns the start time of the gang.
 func (c *cluster) victim(leaf string) time.Time {
 	c.Helper()
 	c.team(team{name: "victim", queue: leaf, class: "low", members: 2, minCount: 2, gpus: 4, whole: true, change: []func(*corev1.Pod){linger}})
 	return c.started("victim")
 }
 
-// keptOut checks that a preemptor waits for the end of a min-runtime, and that its message names
-// the queue with the setting.
+// keptOut checks that a preemptor waits until the victim's min-runtime ends. The message must name
+// the queue whose setting applies.
 func (c *cluster) keptOut(tt lcaCase) {
 	c.Helper()
 	c.queue("other")
@@ -96,8 +96,7 @@ func (c *cluster) takesAtOnce(preemptor, victim, class string) {
 	began := c.victim(victim)
 	c.pod("claim", 4, class, map[string]string{v1alpha1.LabelQueue: preemptor})
 	c.within(soon, func() { c.goes("victim-0", "victim-1") })
-	// The status covers preemptors of all queues. Some min-runtimes are shorter than those of the
-	// victim's own ancestors.
+	// The gang must not have restarted between its start and the eviction.
 	if now := c.started("victim"); !now.Equal(began) {
 		c.Errorf("it has started at %v, want %v", now, began)
 	}

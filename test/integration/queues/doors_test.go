@@ -12,9 +12,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
-// TestNoSecondDoor starts evictions, and then protects the work of a queue before they are
-// complete. Evictions that have begun are completed, and all other work is protected.
-// TestWindowThatEnds lists the ways to start a protection.
+// TestNoSecondDoor protects the work of a queue while an eviction is in progress. The scheduler
+// must complete what the eviction has begun, and must not begin to evict other work. The table in
+// TestWindowThatEnds has the ways in which protection can begin.
 func TestNoSecondDoor(t *testing.T) {
 	t.Parallel()
 	c := behindProxy(t)
@@ -64,8 +64,8 @@ func TestNoSecondDoor(t *testing.T) {
 			name: "borrowed", queue: "borrower", members: 2, minCount: 2, gpus: 4, whole: true, change: []func(*corev1.Pod){linger},
 		}
 		p.team(leaf)
-		// After the earlier scenes, the scheduler does not trust the namespace, so it first makes a
-		// dry run.
+		// Hold only the real delete request. After the failures in earlier cases, the scheduler
+		// sends a dry run first.
 		held := p.hold(turnstile.Request{Verb: "delete", Resource: "pods", Name: "borrowed-1", Real: true})
 		claim(p)
 		p.waitDeletes(2)
@@ -81,8 +81,8 @@ func TestNoSecondDoor(t *testing.T) {
 			p.member(leaf, 2)
 			held.End()
 		})
-		// A part of a group is of no use, so the recorded members are all evicted. Members that
-		// were created since are not on the record.
+		// The scheduler must evict all members in the intent, because a part of the gang is
+		// useless. The member that was created later is not in the intent, so it must stay.
 		p.Eventually("the other one goes as well", func(ctx context.Context) string {
 			if p.Find(ctx, "borrowed-1").DeletionTimestamp == nil {
 				return "it stays"

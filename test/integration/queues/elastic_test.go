@@ -12,15 +12,15 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestElasticGangs checks gangs that may lose members. Surplus members are evicted before any
-// needed member of a gang. Within the min-runtime, only surplus members are evicted.
+// TestElasticGangs tests gangs with surplus members. Surplus members must be evicted before the
+// needed members of any gang. During the min-runtime, only surplus members may be evicted.
 func TestElasticGangs(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
 	c.classes()
 	in := func(queue string) map[string]string { return map[string]string{v1alpha1.LabelQueue: queue} }
-	// The second gang is the youngest and has the lowest priority, so it would be evicted first.
-	// But the other gang has surplus members.
+	// In the first case, the gang "core" is younger and has a lower priority, but the gang
+	// "elastic" has surplus members. These must be the victims.
 	c.scene("reclaim", func(c *cluster) {
 		c.queue("borrower")
 		c.queue("lender")
@@ -77,8 +77,8 @@ func TestElasticGangs(t *testing.T) {
 			}
 		}
 		c.shows("borrower", "8", "4", "4")
-		// The preemptor would fit if one more member were evicted, and its fair share covers all of
-		// its request.
+		// The preemptor needs the room of one more member. Its fair share covers its request, so
+		// only the min-runtime blocks it.
 		c.pod("claim", 6, "", in("lender"))
 		c.shows("lender", "0", "6", "6")
 		c.WaitsSaying("claim", "waits until", "(ReclaimMinRuntime of queue borrower)", "and 1 more unit are")

@@ -9,8 +9,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestHalfGangs reclaims from several gangs. In each, one member has started last. One gang alone
-// loses all pods that are reclaimed.
+// TestHalfGangs reclaims from several gangs. The youngest member of each gang is the least
+// important. If the scheduler evicted the youngest pods, it would damage all gangs. It must evict
+// pods of one gang only.
 func TestHalfGangs(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -10,18 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// ledger follows all pods through a watch, change by change, so that it misses no state in between.
-// The name of a pod begins with the name of its queue.
+// ledger records the state of all pods. It receives each change through a watch, so it sees every
+// intermediate state. The name of a pod begins with the name of its queue.
 type ledger struct {
 	mu   sync.Mutex
 	pods map[types.UID]*corev1.Pod
-	// last is the time of the last change that affects queues.
+	// last is the time of the last change that affects the status of queues.
 	last time.Time
-	// seen is called with the ledger after every change, under the lock. It may be nil.
+	// seen is called after every change, with mu held. It may be nil.
 	seen func(*ledger)
 }
 
-// follow maintains a ledger until the test ends.
+// follow returns a ledger that is updated until the test ends.
 func (c *cluster) follow(seen func(*ledger)) *ledger {
 	c.Helper()
 	b := &ledger{pods: make(map[types.UID]*corev1.Pod), seen: seen}
@@ -50,10 +50,10 @@ func (b *ledger) take(change watch.EventType, pod *corev1.Pod) {
 func isPlaced(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }
 func isGoing(pod *corev1.Pod) bool  { return pod.DeletionTimestamp != nil }
 
-// account has the GPUs that the pods of one queue use and request.
+// account has the numbers of GPUs that the pods of a queue use and request.
 type account struct{ allocated, requested int64 }
 
-// accounts sums the values that count returns for the pods, by queue. The lock must be held.
+// accounts adds up the values of count for the pods of each queue. Call it with mu held.
 func (b *ledger) accounts(count func(*corev1.Pod) int64) map[string]account {
 	out := make(map[string]account)
 	for _, pod := range b.pods {
@@ -70,13 +70,13 @@ func (b *ledger) accounts(count func(*corev1.Pod) int64) map[string]account {
 	return out
 }
 
-// gpusOf returns the request of a pod.
+// gpusOf returns the number of GPUs that a pod requests.
 func gpusOf(pod *corev1.Pod) int64 {
 	q := pod.Spec.Containers[0].Resources.Requests[gpu]
 	return q.Value()
 }
 
-// settled reports whether all pods have a node, and none terminates. The lock must not be held.
+// settled reports whether all pods have a node and none is terminating. Call it without mu.
 func (b *ledger) settled() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,7 +88,7 @@ func (b *ledger) settled() bool {
 	return true
 }
 
-// at calls a function with the lock held.
+// at calls f with mu held.
 func (b *ledger) at(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

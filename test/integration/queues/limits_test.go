@@ -18,8 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestLimitsUnderLoad creates and deletes pods and gangs with several concurrent clients, while the
-// scheduler is killed. No state of the API server exceeds any limit.
+// TestLimitsUnderLoad runs concurrent clients that create and delete pods and gangs, and kills the
+// scheduler several times. The usage of a queue must never exceed its limit.
 func TestLimitsUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
@@ -60,7 +60,7 @@ func TestLimitsUnderLoad(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	// In the end, each queue requests more than its limit.
+	// At the end, each queue requests more than its limit, so its usage must reach the limit.
 	for _, queue := range []string{"a", "b", "c"} {
 		c.pods(queue+"-last", queue, 12, 1, "")
 	}
@@ -74,7 +74,7 @@ func TestLimitsUnderLoad(t *testing.T) {
 	})
 }
 
-// customer creates and deletes work.
+// customer is a client that creates and deletes work at random.
 type customer struct {
 	c    *cluster
 	id   int
@@ -83,13 +83,13 @@ type customer struct {
 	work []work
 }
 
-// work is a pod or a gang of two.
+// work is a single pod, or a gang of two.
 type work struct {
 	name string
 	gang bool
 }
 
-// step creates new work, or deletes earlier work.
+// step creates new work, or deletes some earlier work.
 func (cu *customer) step(ctx context.Context) error {
 	if n := len(cu.work); n > 8 || n > 0 && cu.rng.IntN(2) == 0 {
 		i := cu.rng.IntN(n)
@@ -118,8 +118,8 @@ func (cu *customer) step(ctx context.Context) error {
 	return err
 }
 
-// end deletes work, whether it still exists or has been evicted. It deletes pods before their
-// PodGroup, because pods without it would be in no queue.
+// end deletes work, which may have been evicted already. It deletes the pods before their PodGroup:
+// without a PodGroup, the pods would be in no queue.
 func (cu *customer) end(ctx context.Context, w work) error {
 	names := []string{w.name}
 	if w.gang {

@@ -14,9 +14,10 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestVictimsByLostWork checks that a profile which counts lost work evicts two young pods instead
-// of an old one, which the default order would evict because it is one pod. A checkpoint of the old
-// pod makes it the cheaper victim again.
+// TestVictimsByLostWork tests the criterion LostWork. The victims can be one old pod or two young
+// pods. The default order selects the old pod, because it is a single pod. With the criterion, the
+// young pods are the victims, because they lose less work. After a checkpoint, the old pod loses
+// less work, so it is the victim.
 func TestVictimsByLostWork(t *testing.T) {
 	t.Parallel()
 	const order = "victimOrder: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime]"
@@ -46,7 +47,7 @@ func TestVictimsByLostWork(t *testing.T) {
 			}
 			c.pod("urgent-0", 4, "high", nil, by(play.profile))
 			c.Runs("urgent", 1)
-			// No controller creates the evicted pods again.
+			// The evicted pods do not return, because they have no controller.
 			c.Runs(play.evicted, 0)
 			stay := slices.DeleteFunc([]string{"old", "young"}, func(prefix string) bool { return prefix == play.evicted })[0]
 			if n, want := len(c.Pods(c.Context(), stay)), map[string]int{"old": 1, "young": 2}[stay]; n != want {
@@ -56,7 +57,7 @@ func TestVictimsByLostWork(t *testing.T) {
 	}
 }
 
-// ranFor waits until a pod has been on its node for the given time.
+// ranFor waits until a pod has had a node for a duration.
 func (c *cluster) ranFor(name string, least time.Duration) {
 	c.Helper()
 	c.Eventually(name+" has run for a while", func(context.Context) string {
@@ -67,7 +68,7 @@ func (c *cluster) ranFor(name string, least time.Duration) {
 	})
 }
 
-// saves publishes a checkpoint of a pod with the current time.
+// saves sets the annotation of a pod that publishes a checkpoint, with the current time.
 func (c *cluster) saves(name string) {
 	c.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationLastCheckpoint, time.Now().UTC().Format(time.RFC3339))

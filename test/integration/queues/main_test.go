@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/parallel"
 )
 
-// TestMain runs four tests at a time. Each has a cluster of its own, and mostly waits for the end
-// of a back-off or a min-runtime.
+// TestMain runs up to four tests at the same time. Each test has its own cluster, and mostly waits
+// for a back-off or a min-runtime to end.
 func TestMain(m *testing.M) {
 	code := parallel.Run(m, 4)
 	if err := pool.End(); err != nil {

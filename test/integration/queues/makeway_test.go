@@ -9,9 +9,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestMakingWayAtALimit checks a preemptor at the limit of its queue. Less important work below
-// that limit is evicted and nothing else, although the node has room. No pod starts before the
-// victim is gone.
+// TestMakingWayAtALimit tests a preemptor whose queue has reached the limit of a parent queue. The
+// scheduler must evict less important work below this limit, although the node has free room. Other
+// work must stay. No pod may start before the victim is gone.
 func TestMakingWayAtALimit(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -29,8 +29,8 @@ func TestMakingWayAtALimit(t *testing.T) {
 		}
 	})
 	ofA := map[string]string{v1alpha1.LabelQueue: "a"}
-	// full fills a queue up to its limit with one pod of a high class and two of a low class,
-	// beside work of another queue.
+	// full fills the queue top up to its limit: with one pod of high priority and two pods of low
+	// priority in the queue a. Another queue has a pod too.
 	full := func(c *cluster) {
 		c.queue("top", "limit: {nvidia.com/gpu: 4}")
 		c.queue("a", "parent: top")
@@ -80,7 +80,8 @@ func TestMakingWayAtALimit(t *testing.T) {
 		c.known("a")
 		c.pod("a-next", 1, "high", ofA)
 		c.WaitsSaying("a-next", "waits until", "PreemptMinRuntime of queue a")
-		// The min-runtime ends after the previous steps, regardless of their duration.
+		// Choose a min-runtime that ends soon after the current time, regardless of how long the
+		// previous steps took.
 		window := soonOver(scheduledAt(c.Pod("a-low-0")))
 		c.queue("a", "parent: top", fmt.Sprintf("preemptMinRuntime: %.0fs", window.Seconds()))
 		c.Eventually("its window ends", func(ctx context.Context) string {

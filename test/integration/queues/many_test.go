@@ -19,12 +19,12 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestStatusOfManyQueues creates and deletes pods in some hundred queues. The whole status of the
-// queues is correct within 2 seconds of the last change.
+// TestStatusOfManyQueues creates and deletes pods in 300 queues. The status of all queues must be
+// correct within 2 seconds after the last change.
 func TestStatusOfManyQueues(t *testing.T) {
 	const count, refreshed = 300, 2 * time.Second
 	c := clusterOn(t, stage.New(t, nodesOf(8)))
-	// The shared resource is pods: each node has 110.
+	// The queues share the resource "pods": each node has 110 of it.
 	b := c.follow(nil)
 	c.each(count, func(_ context.Context, i int) error {
 		c.queue(fmt.Sprintf("q%03d", i))
@@ -43,7 +43,7 @@ func TestStatusOfManyQueues(t *testing.T) {
 	c.each(count, func(ctx context.Context, i int) error { return create(ctx, i, "first") })
 	t.Logf("created in %v", time.Since(began).Round(time.Millisecond))
 	c.right(b, "one has come in each", refreshed)
-	// Half of the pods are deleted and created repeatedly.
+	// Create as many pods as before, and delete half of the first pods.
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 	c.each(count, func(ctx context.Context, i int) error {
 		if err := create(ctx, rand.IntN(count), fmt.Sprintf("more-%d", i)); err != nil || i%2 == 0 {
@@ -58,7 +58,7 @@ func TestStatusOfManyQueues(t *testing.T) {
 	c.right(b, "half have gone at once", refreshed)
 }
 
-// each calls do with 0, 1 and so on, several calls at a time.
+// each calls do for the numbers from 0 to count-1, up to eight calls at a time.
 func (c *cluster) each(count int, do func(ctx context.Context, i int) error) {
 	c.Helper()
 	g, ctx := errgroup.WithContext(c.Context())
@@ -71,8 +71,8 @@ func (c *cluster) each(count int, do func(ctx context.Context, i int) error) {
 	}
 }
 
-// right waits until the pods no longer change. It then checks the time until the statuses of all
-// queues are correct.
+// right waits until the pods no longer change. Then it checks that the status of all queues is
+// correct within "bound" after the last change.
 func (c *cluster) right(b *ledger, what string, bound time.Duration) {
 	c.Helper()
 	c.Eventually(what+", and nothing changes any more", func(context.Context) string {
@@ -93,10 +93,11 @@ func (c *cluster) right(b *ledger, what string, bound time.Duration) {
 			c.Logf("%s: right after %v", what, late.Round(time.Millisecond))
 			return true, nil
 		case wrong == 0:
-			// On a busy machine, the writes alone take long. They come in rounds, and the last
-			// change may have arrived during a round.
+			// The machine may be so busy that the writes alone take longer than the bound. The
+			// scheduler writes in rounds. If the last change arrived during a round, the scheduler
+			// needs two.
 			rounds := 2 * c.pace(len(want))
-			// The machine may have been busier than during the measurement of the pace.
+			// Allow more time: the machine may have been busier before the call of pace.
 			if late > max(bound+rounds, 8*bound) {
 				c.Errorf("%s: right after %v, want at most %v, and the %v that it takes to write so many queues twice", what, late, bound, rounds)
 			}
@@ -108,7 +109,7 @@ func (c *cluster) right(b *ledger, what string, bound time.Duration) {
 	}
 }
 
-// pace measures the time that the test itself needs to write the given number of queues.
+// pace returns the time that the test itself needs to write a number of queues.
 func (c *cluster) pace(count int) time.Duration {
 	c.Helper()
 	began := time.Now()
@@ -120,8 +121,8 @@ func (c *cluster) pace(count int) time.Duration {
 	return time.Since(began)
 }
 
-// wrong counts the queues with an incorrect status. There is room for all work, so the fair share
-// is equal to the demand.
+// wrong returns the number of queues whose status is not as expected. All work has room, so the
+// fair share of a queue equals its demand.
 func (c *cluster) wrong(want map[string]account) int {
 	c.Helper()
 	var all v1alpha1.QueueList

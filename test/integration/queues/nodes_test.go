@@ -18,7 +18,8 @@ import (
 
 const small = "small-0"
 
-// unlike returns a playground of nodes with 8 GPUs, 4 GPUs and none.
+// unlike starts a playground with three nodes: one with 8 GPUs, one with 4 GPUs, and one without
+// GPUs.
 func unlike(t *testing.T) *cluster {
 	t.Helper()
 	var options playground.Options
@@ -28,14 +29,14 @@ func unlike(t *testing.T) *cluster {
 		group.Resources[gpu] = *resource.NewQuantity(gpus, resource.DecimalSI)
 		options.NodeGroups = append(options.NodeGroups, group)
 	}
-	// If kwok is delayed, the controller manager would mark all nodes as lost after its default of
-	// less than a minute.
+	// Raise the time after which the controller manager marks nodes as lost. With the default of
+	// less than a minute, a delay of the simulated kubelets would mark all nodes.
 	options.ExtraArgs = map[string][]string{playground.ControllerManager: {"--node-monitor-grace-period=5m"}}
 	return clusterOn(t, stage.New(t, options))
 }
 
-// lost has the ways in which a node accepts no more pods, although its pods continue to run. Each
-// returns a function that makes the node accept pods again.
+// lost maps a description to a function that makes a node unusable for new pods. Running pods stay
+// on the node. The function returns another function, which makes the node usable again.
 var lost = map[string]func(c *cluster, node string) (back func()){
 	"cordoned": func(c *cluster, node string) func() {
 		c.patchNode(node, `{"spec":{"unschedulable":true}}`)
@@ -72,8 +73,8 @@ func (c *cluster) patchNode(name, patch string, subresources ...string) {
 	}
 }
 
-// seenLost waits until the scheduler places nothing on a node any more. The scheduler learns of
-// node changes a moment later than the API server.
+// seenLost waits until the scheduler places no more pods on a node. The scheduler receives changes
+// of nodes after a moment.
 func (c *cluster) seenLost(node string) {
 	c.Helper()
 	made := 0
@@ -100,7 +101,7 @@ func (c *cluster) seenLost(node string) {
 	})
 }
 
-// entitled waits until a queue has the given fair share.
+// entitled waits until the status of a Queue has the fair share.
 func (c *cluster) entitled(name, fairShare string) {
 	c.Helper()
 	c.Eventually("the fair share of "+name, func(ctx context.Context) string {
@@ -127,8 +128,8 @@ func (c *cluster) on(node string) []string {
 	return out
 }
 
-// TestNodesThatDiffer checks shares while nodes of different sizes are lost, come back and are
-// deleted, and checks that preemptors search for room on usable nodes only.
+// TestNodesThatDiffer tests nodes of different sizes that become unusable, become usable again, or
+// are deleted. It checks the fair shares, and that preemptors search for room only on usable nodes.
 func TestNodesThatDiffer(t *testing.T) {
 	t.Parallel()
 	c := unlike(t)
@@ -151,7 +152,7 @@ func TestNodesThatDiffer(t *testing.T) {
 			share(c)
 			back := lose(c, small)
 			c.seenLost(small)
-			// The node counts because of the pods that run there.
+			// While pods run on the unusable node, its GPUs still count for the fair shares.
 			began := time.Now()
 			c.nobodyGoes(began)
 			halves(c, "6")
@@ -171,7 +172,8 @@ func TestNodesThatDiffer(t *testing.T) {
 			}
 			back := lose(c, small)
 			c.seenLost(small)
-			// The pod on the small node is the least important victim, and costs nothing.
+			// The pod on the small node is the least important victim. It must stay nevertheless,
+			// because its eviction makes no room while its node is unusable.
 			c.pod("urgent", 4, "high", nil)
 			c.goes("on-large")
 			c.Never("the one on the small node goes", func(ctx context.Context) string {

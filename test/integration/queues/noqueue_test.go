@@ -9,8 +9,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestWorkOfNoQueue runs pods without a queue beside queues. Between the two, only priority counts,
-// and pods without a queue wait for no turn.
+// TestWorkOfNoQueue tests pods without a queue beside pods in a queue. Between pods of the two
+// kinds, only the priority decides about preemption. Pods without a queue must not wait for turns
+// of admission.
 func TestWorkOfNoQueue(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -55,9 +56,10 @@ func TestWorkOfNoQueue(t *testing.T) {
 		c.known("team")
 		c.pod("outside", 7, "", nil)
 		c.Runs("outside", 1)
-		// After each change, each of them gets a turn without success.
+		// After each change, each pod of the crowd gets a turn and finds no room.
 		c.pods("crowd", "team", 40, 2, "")
-		// A busy machine may delay some pods, but waiting for turns would delay all of them.
+		// Check only the fastest pod. A busy machine may delay some pods, but if pods had to wait
+		// for turns, all would be late.
 		fastest := soon
 		for i := range 5 {
 			name := fmt.Sprintf("passer-%d", i)

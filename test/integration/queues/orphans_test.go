@@ -13,7 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// orphaned waits until a PodGroup reports, or no longer reports, that its queue is missing.
+// orphaned waits until the condition QueueOrphaned of a PodGroup has the reason and its message
+// contains the words. If the reason is empty, it waits until the PodGroup lacks the condition.
 func (c *cluster) orphaned(name, wantReason string, words ...string) {
 	c.Helper()
 	c.Eventually("PodGroup "+name+" says whether its queue is there", func(ctx context.Context) string {
@@ -33,7 +34,7 @@ func (c *cluster) orphaned(name, wantReason string, words ...string) {
 	})
 }
 
-// orphanedPods waits until the scheduler's metric has that value.
+// orphanedPods waits until the scheduler's metric about orphaned pods has the value.
 func (c *cluster) orphanedPods(want int) {
 	c.Helper()
 	config := c.Run.RESTConfig()
@@ -59,12 +60,13 @@ func (c *cluster) orphanedPods(want int) {
 	})
 }
 
-// TestQueueThatGoes deletes a queue. Its work continues to run outside of all queues, and is
-// reported as orphaned until the queue exists again.
+// TestQueueThatGoes deletes a queue with running work. The work must continue to run as work
+// without a queue. It must be reported as orphaned until the queue exists again.
 func TestQueueThatGoes(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
-	// Three pods of the queue gone use four GPUs.
+	// running starts three pods with four GPUs together in the queue "gone". The subtests delete
+	// this queue.
 	running := func(c *cluster) {
 		c.queue("gone")
 		c.queue("here")
@@ -82,7 +84,7 @@ func TestQueueThatGoes(t *testing.T) {
 		c.orphanedPods(3)
 		c.pods("heir", "here", 4, 2, "")
 		c.Runs("heir", 2)
-		// The GPUs of the orphaned pods are not part of any fair share.
+		// The GPUs that orphaned pods use are not available for fair shares.
 		c.shows("here", "4", "8", "4")
 		c.Runs("orphan", 1)
 		c.Runs("team", 2)

@@ -11,9 +11,10 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestPromisesEndWithTheirQueue checks a gang that waits for victims. If its queue is deleted or
-// may no longer use so much, its reservation ends at once and others use the room. The same happens
-// if the scheduler is killed before, and the next one reads the reservation from the API.
+// TestPromisesEndWithTheirQueue tests a gang that waits for victims. If its queue is deleted, or
+// the limit of its queue becomes too low, the scheduler must release the reservation, and other
+// pods must get the room. In half of the cases the scheduler is killed before this change, so a new
+// scheduler reads the reservation from the API.
 func TestPromisesEndWithTheirQueue(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -45,8 +46,8 @@ func TestPromisesEndWithTheirQueue(t *testing.T) {
 	}
 }
 
-// promised creates a gang in a queue that waits for the second of two victims, and a pod that gets
-// no room meanwhile.
+// promised creates a gang with two victims. One victim is gone, and the gang waits for the other
+// one. It also creates the pod "next", which must not get the reserved room.
 func (c *cluster) promised() {
 	c.Helper()
 	c.queue("a")
@@ -81,7 +82,7 @@ func (c *cluster) promised() {
 	})
 }
 
-// end removes the finalizer of a terminating pod.
+// end removes a terminating pod.
 func (c *cluster) end(name string) {
 	c.Helper()
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
@@ -91,7 +92,8 @@ func (c *cluster) end(name string) {
 	c.Gone(name)
 }
 
-// nominated names a member whose nomination differs from the expected one; "" if there is none.
+// nominated returns "" if all members of the gang are nominated to the node want. Otherwise it
+// describes the difference. An empty want stands for no nomination.
 func (c *cluster) nominated(ctx context.Context, want string) string {
 	c.Helper()
 	for _, pod := range c.Pods(ctx, "urgent-") {

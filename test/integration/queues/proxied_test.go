@@ -12,21 +12,25 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// proxied is a cluster whose scheduler uses a proxy, which can hold calls or make them fail.
+// proxied is a cluster whose scheduler sends its calls through a proxy. The proxy can hold calls,
+// or make them fail.
 type proxied struct {
 	*cluster
 	proxy *turnstile.Proxy
-	// before is the number of deletes in earlier scenes.
+	// before is the number of delete requests before this subtest. The proxy records the requests
+	// of all subtests.
 	before int
 }
 
-// behindProxy returns a playground with one node of 8 GPUs.
+// behindProxy starts a playground with one node of 8 GPUs. The calls of its scheduler pass through
+// a proxy.
 func behindProxy(t *testing.T) *proxied {
 	t.Helper()
 	options := nodesOf(1)
 	options.Scheduler.Path = playground.NoScheduler
 	var proxy *turnstile.Proxy
-	// The proxy ends after its clients.
+	// The cleanup functions run in reverse order, so the proxy is closed after its clients have
+	// stopped.
 	t.Cleanup(func() {
 		if proxy != nil {
 			proxy.Close()
@@ -57,7 +61,7 @@ func behindProxy(t *testing.T) *proxied {
 	return c
 }
 
-// play runs a scene that needs the proxy.
+// play runs a subtest with the proxy, on an empty cluster.
 func (p *proxied) play(name string, play func(p *proxied)) {
 	p.Helper()
 	p.scene(name, func(c *cluster) {
@@ -65,16 +69,16 @@ func (p *proxied) play(name string, play func(p *proxied)) {
 	})
 }
 
-// deletes selects the scheduler's requests to delete pods.
+// deletes matches the scheduler's requests that delete pods.
 func deletes() turnstile.Request { return turnstile.Request{Verb: "delete", Resource: "pods"} }
 
-// realDeletes selects the deletes that are no dry runs.
+// realDeletes matches the scheduler's requests that delete pods and are not dry runs.
 func realDeletes() turnstile.Request {
 	return turnstile.Request{Verb: "delete", Resource: "pods", Real: true}
 }
 
-// deleted returns the names of the pods that the scheduler has asked to delete in this scene, each
-// once, sorted.
+// deleted returns the sorted names of the pods that the scheduler has tried to delete in this
+// subtest.
 func (p *proxied) deleted() []string {
 	var out []string
 	for _, call := range p.proxy.Calls(realDeletes())[p.before:] {
@@ -84,15 +88,14 @@ func (p *proxied) deleted() []string {
 	return slices.Compact(out)
 }
 
-// hold holds requests until the scene ends or the caller ends the rule.
+// hold holds matching requests until the subtest ends, or until the caller ends the rule.
 func (p *proxied) hold(r turnstile.Request) *turnstile.Rule {
 	rule := p.proxy.Hold(r)
 	p.Cleanup(rule.End)
 	return rule
 }
 
-// waitDeletes waits until the scheduler has asked to delete the given number of pods, and returns
-// their names.
+// waitDeletes waits until the scheduler has tried to delete count pods, and returns their names.
 func (p *proxied) waitDeletes(count int) []string {
 	p.Helper()
 	p.Eventually(fmt.Sprintf("%d pods are to be deleted", count), func(context.Context) string {
@@ -104,7 +107,7 @@ func (p *proxied) waitDeletes(count int) []string {
 	return p.deleted()
 }
 
-// staysAt checks for a while that only the named pods are deleted.
+// staysAt checks for some time that the scheduler deletes only the named pods.
 func (p *proxied) staysAt(names []string) {
 	p.Helper()
 	p.Never("nobody else is deleted", func(context.Context) string {

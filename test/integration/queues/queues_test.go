@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestReclaim checks that a queue reclaims its share from a queue that has borrowed everything,
-// regardless of priorities, and no more than its share.
+// TestReclaim tests a queue whose fair share is borrowed by another queue. It must reclaim exactly
+// its fair share, regardless of priorities.
 func TestReclaim(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -46,8 +46,9 @@ func TestReclaim(t *testing.T) {
 	})
 }
 
-// TestReclaimedRoomIsKept creates the victims again at once, with a priority above the reclaimer's.
-// The room stays reserved for the reclaimer, so that no pod is evicted a second time.
+// TestReclaimedRoomIsKept creates the victims of a reclaim again, with a higher priority than the
+// reclaimer. The room must stay reserved for the reclaimer, so that no pod is evicted a second
+// time.
 func TestReclaimedRoomIsKept(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -101,12 +102,13 @@ spec:
 	}
 }
 
-// TestLimit checks that work waits at the limit of its queue, gangs as a whole, although the
-// cluster has room.
+// TestLimit tests work that would exceed the limit of its queue. It must wait, even if the cluster
+// has room. A gang must wait as a whole.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
-	// Two of three pods run. They use 4 of the 6 GPUs that the limit of top allows.
+	// full creates three pods in queue a, and two of them run. They use the whole limit of a, and 4
+	// of the 6 GPUs in the limit of top.
 	full := func(c *cluster) (waiting string) {
 		c.queue("top", "limit: {nvidia.com/gpu: 6}")
 		c.queue("a", "parent: top", "limit: {nvidia.com/gpu: 4}")
@@ -159,11 +161,12 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// TestNames checks that work waits and reports the cause until it names an existing leaf queue.
+// TestNames tests work that names a missing queue, or a queue with child queues. It must wait and
+// report the cause until it names an existing leaf queue.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
-	// Without any Queue objects, names of queues have no effect.
+	// The scheduler ignores the names of queues if no Queue exists. So create another Queue.
 	c.scene("a queue that does not exist", func(c *cluster) {
 		c.queue("other")
 		c.known("other")
@@ -212,8 +215,8 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// TestReclaimMinRuntime checks that reclaim waits until the end of a queue's min-runtime, and no
-// longer. The victim's PodGroup shows that time, which follows the queue's settings.
+// TestReclaimMinRuntime checks that reclaim waits exactly until the min-runtime of the victim ends.
+// The status of the victim's PodGroup must show the end, and change with the setting of the queue.
 func TestReclaimMinRuntime(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -236,8 +239,8 @@ func TestReclaimMinRuntime(t *testing.T) {
 	}
 }
 
-// TestTurns makes two queues wait for the same room. When the room is free, each gets its share at
-// once, although all work of one queue is older.
+// TestTurns tests two queues that wait for the same room, with all work of one queue older than the
+// work of the other. When the room becomes free, each queue must get its fair share at once.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)

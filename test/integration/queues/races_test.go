@@ -10,15 +10,15 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
-// TestReclaimThatIsOvertaken changes the cluster while the deletes of a reclaim are in progress.
-// The chosen victims are evicted and no other pods, and the waiting work gets the room.
+// TestReclaimThatIsOvertaken changes the cluster while the victims of a reclaim are being deleted.
+// Exactly the selected victims must be evicted, and waiting work must get the room.
 func TestReclaimThatIsOvertaken(t *testing.T) {
 	t.Parallel()
 	c := behindProxy(t)
 	tests := map[string]struct {
 		change func(p *proxied)
-		// wantClaim, wantBorrowed and wantHeirs are the pods that run in the end: of the reclaimer,
-		// of the borrower, and of other work that waits for the room.
+		// These are the numbers of pods that run at the end: wantClaim of the reclaimer,
+		// wantBorrowed of the borrower, and wantHeirs of other work that waits for the room.
 		wantClaim, wantBorrowed, wantHeirs int
 	}{
 		"by the end of the reclaimer": {
@@ -30,7 +30,7 @@ func TestReclaimThatIsOvertaken(t *testing.T) {
 			wantBorrowed: 2, wantHeirs: 2,
 		},
 		"by the end of the victims' queue": {
-			// The rest of its work is then in no queue, and can be preempted by priority.
+			// Without its queue, the remaining work of the borrower can be preempted by priority.
 			change:    func(p *proxied) { p.deleteQueue("borrower") },
 			wantClaim: 1, wantBorrowed: 2,
 		},
@@ -39,7 +39,7 @@ func TestReclaimThatIsOvertaken(t *testing.T) {
 			wantBorrowed: 2, wantHeirs: 2,
 		},
 		"by a smaller share of the reclaimer": {
-			// The room is free, but reserved.
+			// The lender has a lower fair share now, but the room is reserved for its work.
 			change:    func(p *proxied) { p.queue("lender", "quota: {nvidia.com/gpu: 1}", "overQuotaWeight: 0") },
 			wantClaim: 1, wantBorrowed: 2,
 		},

@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestConfiguredRateHolds checks that the status writes of Queues respect a configured rate like
-// all other calls.
+// TestConfiguredRateHolds checks that the scheduler's writes of Queue statuses obey a configured
+// rate of API calls.
 func TestConfiguredRateHolds(t *testing.T) {
 	const count, qps, burst = 60, 10, 10
 	options := nodesOf(1)
@@ -49,7 +49,7 @@ func TestConfiguredRateHolds(t *testing.T) {
 		}
 		return ""
 	})
-	// The bound is a tenth less than the time by the rate alone.
+	// At the configured rate, the writes need (count-burst)/qps seconds. Allow 10 % less.
 	if took, least := time.Since(began), time.Second*(count-burst)/qps*9/10; took < least {
 		t.Errorf("the statuses of %d queues took %v, want %v at least", count, took, least)
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// cores returns the resources of a node with the given number of CPUs.
+// cores returns the resources of a node with a number of CPUs.
 func cores(cpus string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus), corev1.ResourceMemory: resource.MustParse("64Gi")}
 }
 
-// replicas creates a ReplicaSet of pods with one CPU in a queue. more has additional fields of the
-// pods' spec.
+// replicas creates a ReplicaSet in a queue. Each pod requests a number of CPUs. more has additional
+// lines for the spec of the pods.
 func (c *cluster) replicas(name, queue string, count int, cpus string, more ...string) {
 	c.Helper()
 	c.ApplyText(fmt.Sprintf(`apiVersion: apps/v1
@@ -41,7 +41,7 @@ spec:
 `, name, queue, count, cpus, strings.Join(more, "\n      ")))
 }
 
-// running counts the pods of a ReplicaSet that have a node and do not terminate.
+// running returns the number of a ReplicaSet's pods that have a node and are not terminating.
 func (c *cluster) running(ctx context.Context, name string) (n int) {
 	for _, pod := range c.Pods(ctx, name+"-") {
 		if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
@@ -51,8 +51,8 @@ func (c *cluster) running(ctx context.Context, name string) (n int) {
 	return n
 }
 
-// shared waits until each of the ReplicaSets has the given number of pods on nodes, and checks that
-// this remains so.
+// shared waits until each ReplicaSet has "want" pods with a node, and checks for some time that
+// this does not change.
 func (c *cluster) shared(want int, names ...string) {
 	c.Helper()
 	differs := func(ctx context.Context) string {
@@ -67,8 +67,9 @@ func (c *cluster) shared(want int, names ...string) {
 	c.NeverFor(3*time.Second, 100*time.Millisecond, "it stays so", differs)
 }
 
-// TestNodesThatMostWorkCannotUse checks three equal queues with four pods each, which compete for
-// six CPUs. A node with eight CPUs cannot run these pods. At first, only one queue has pods.
+// TestNodesThatMostWorkCannotUse tests fair shares if a node cannot run most of the work. Three
+// queues with four pods each compete for the six CPUs of the small nodes. The eight CPUs of the
+// large node must not increase their fair shares. At first, only one of the queues has pods.
 func TestNodesThatMostWorkCannotUse(t *testing.T) {
 	t.Parallel()
 	kept := []corev1.Taint{{Key: "kept", Value: "large", Effect: corev1.TaintEffectNoSchedule}}
@@ -78,8 +79,8 @@ func TestNodesThatMostWorkCannotUse(t *testing.T) {
 	)
 	type scene struct {
 		name string
-		// terms are additional fields of the queues' pods, and large creates the other waiting
-		// work.
+		// terms has additional lines for the spec of the queues' pods. large creates other work,
+		// which waits for the large node.
 		terms string
 		large func(c *cluster)
 	}
@@ -112,15 +113,16 @@ func TestNodesThatMostWorkCannotUse(t *testing.T) {
 	}
 }
 
-// sharesSix checks that three queues share six CPUs, while other work waits for the other nodes.
+// sharesSix checks that three queues share the six CPUs of the small nodes equally, while other
+// work waits for the large node.
 func (c *cluster) sharesSix(terms string, large func(c *cluster)) {
 	c.Helper()
 	for _, name := range []string{"a", "b", "c", "d"} {
 		c.queue(name)
 	}
 	c.known("a", "b", "c", "d")
-	// A pod without a queue uses one CPU of the large node, so work that requests the whole node
-	// waits.
+	// The system pod uses one CPU of the large node. So work that requests the whole node must
+	// wait.
 	c.pod("system", 0, "", nil, asking(corev1.ResourceCPU, 1), func(pod *corev1.Pod) {
 		pod.Spec.NodeSelector = map[string]string{"size": "large"}
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
@@ -134,7 +136,7 @@ func (c *cluster) sharesSix(terms string, large func(c *cluster)) {
 	c.within(soon, func() { c.shared(2, "a", "b", "c") })
 }
 
-// asking returns a change that makes a pod request the given amount of a device.
+// asking returns a function that makes a pod request an amount of a resource.
 func asking(device corev1.ResourceName, pieces int64) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		q := corev1.ResourceList{device: *resource.NewQuantity(pieces, resource.DecimalSI)}

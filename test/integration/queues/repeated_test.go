@@ -11,8 +11,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestRepeatedVictims stops the gang with the later start, which runs again at once. By default, the
-// next preemptor stops it again. A profile that counts stops evicts the other gang then.
+// TestRepeatedVictims preempts the gang that started later, and starts this gang again. By default,
+// the next preemptor must evict the same gang again, because it still started later. With the
+// criterion Repeated, it must evict the other gang.
 func TestRepeatedVictims(t *testing.T) {
 	t.Parallel()
 	const order = "victimOrder: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, Repeated, StartTime]"

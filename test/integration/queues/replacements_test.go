@@ -9,9 +9,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// TestReplacementsWait checks pods that can preempt nothing, such as the pods that controllers
-// create in place of victims. They are retried whenever a pod terminates. The scheduler searches
-// once for all equal pods, and not for each of them.
+// TestReplacementsWait counts searches for many equal pods that cannot preempt, such as
+// replacements of victims. Whenever a pod terminates, the scheduler retries these pods. It must
+// search once for all of them, instead of once for each.
 func TestReplacementsWait(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -49,8 +49,8 @@ func TestReplacementsWait(t *testing.T) {
 				c.Runs(fmt.Sprintf("high-%d", i), 1)
 			}
 			c.rested("again-")
-			// Each preemption causes several events: a victim is marked, terminates, is gone, and
-			// another pod takes its place.
+			// Each preemption causes several events, and the scheduler retries after each of them.
+			// A search for each waiting pod would exceed the bound.
 			n, most := searches(c)-before, float64(preemptions*waiting/4)
 			c.Logf("%v searches in vain beside %d preemptions, of %d pods that wait", n, preemptions, waiting)
 			if n > most {

@@ -8,7 +8,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// restart kills the scheduler, calls meanwhile, and starts the scheduler again.
+// restart kills the scheduler, calls the functions in meanwhile, and starts the scheduler again.
 func (c *cluster) restart(meanwhile ...func()) {
 	c.Helper()
 	scheduler := c.Run.Component(playground.Scheduler)
@@ -23,13 +23,14 @@ func (c *cluster) restart(meanwhile ...func()) {
 	}
 }
 
-// TestLimitOverRestart kills the scheduler when the work of a queue is at its limit, and before
-// that. The next scheduler counts running work from its first decision on.
+// TestLimitOverRestart kills the scheduler when a queue has reached its limit, and while it
+// approaches its limit. After each restart, the scheduler must count the running work before it
+// places more.
 func TestLimitOverRestart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
-	// Nothing is evicted because of a limit, so a pod that was placed beyond the limit would still
-	// exist.
+	// placed checks the number of placed pods by name prefix. The scheduler never evicts a pod
+	// because of a limit, so pods beyond the limit would still have a node.
 	placed := func(c *cluster, want map[string]int) {
 		c.Helper()
 		for prefix, n := range want {

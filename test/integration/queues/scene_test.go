@@ -16,7 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// scene runs a subtest on the cluster, which is empty before and afterwards.
+// scene runs a subtest on the cluster, which is empty at its start. It clears the cluster
+// afterwards.
 func (c *cluster) scene(name string, play func(c *cluster)) {
 	c.Helper()
 	c.T.Run(name, func(t *testing.T) {
@@ -27,7 +28,7 @@ func (c *cluster) scene(name string, play func(c *cluster)) {
 	})
 }
 
-// clear removes all work and all queues, and waits until they are gone.
+// clear deletes all workloads and Queues, and waits until they are gone.
 func (c *cluster) clear() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), time.Minute)
 	defer cancel()
@@ -50,7 +51,7 @@ func (c *cluster) clear() {
 	}
 }
 
-// inNamespace returns the namespace of objects of a kind; "" for queues.
+// inNamespace returns the namespace of an object, or "" for a Queue, which is cluster-scoped.
 func inNamespace(obj client.Object) string {
 	if _, ok := obj.(*v1alpha1.Queue); ok {
 		return ""
@@ -62,12 +63,12 @@ func inNamespace(obj client.Object) string {
 type team struct {
 	name, queue, class      string
 	members, minCount, gpus int
-	// whole sets the disruption mode PodGroup.
+	// whole is true if the gang is evicted as a whole.
 	whole  bool
 	change []func(*corev1.Pod)
 }
 
-// team creates a gang, and waits until it runs and its PodGroup has a start time.
+// team creates a gang. It waits until the gang runs and its PodGroup has a start time.
 func (c *cluster) team(t team) {
 	c.Helper()
 	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: t.name}}
@@ -91,7 +92,7 @@ func (c *cluster) team(t team) {
 	c.started(t.name)
 }
 
-// member creates one member of a team.
+// member creates the member with number i of a gang.
 func (c *cluster) member(t team, i int) {
 	c.Helper()
 	c.pod(fmt.Sprintf("%s-%d", t.name, i), t.gpus, t.class, map[string]string{v1alpha1.LabelPodGroup: t.name}, t.change...)
@@ -112,15 +113,15 @@ func (c *cluster) started(name string) time.Time {
 	return at
 }
 
-// linger gives a pod a long grace period, so that the test can see it terminate.
+// linger sets a long grace period, so that the test can observe a terminating pod.
 func linger(pod *corev1.Pod) { pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](600) }
 
-// evicted returns the pods with an event of their preemption, each once, sorted by name.
+// evicted returns the sorted names of pods with an event about their preemption since a time.
 func (c *cluster) evicted(ctx context.Context, since time.Time) []string {
 	c.Helper()
 	var out []string
 	for _, ev := range c.EventsOf(ctx, "", "Preempted") {
-		// Events of earlier scenes still exist.
+		// Skip the events of earlier subtests.
 		if ev.InvolvedObject.Kind == "Pod" && !ev.EventTime.Time.Before(since) {
 			out = append(out, ev.InvolvedObject.Name)
 		}
@@ -129,7 +130,7 @@ func (c *cluster) evicted(ctx context.Context, since time.Time) []string {
 	return slices.Compact(out)
 }
 
-// nobodyGoes checks for a while that only the named pods are evicted.
+// nobodyGoes checks for some time that only the named pods have been evicted.
 func (c *cluster) nobodyGoes(since time.Time, but ...string) {
 	c.Helper()
 	c.Never("nobody else is evicted", func(ctx context.Context) string {

@@ -8,9 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestFaultsSettle creates every fault of queues and of work that names them, beside running and
-// waiting work. Each fault is reported once: the stage checks that the scheduler writes nothing
-// after that.
+// TestFaultsSettle creates every kind of invalid Queue, and of work that names a Queue wrongly,
+// beside running and waiting work. The scheduler must report each fault once. The stage checks that
+// the scheduler writes nothing after that.
 func TestFaultsSettle(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -37,7 +37,8 @@ func TestFaultsSettle(t *testing.T) {
 	c.groupSays("alone", v1alpha1.ReasonNotEnoughMembers)
 	c.groupSays("large", v1alpha1.ReasonUnschedulable)
 	c.groupSays("nowhere", v1alpha1.ReasonQueueNotFound)
-	// No node would help these pods, so an autoscaler must not add one for them.
+	// A new node would not help these pods. So their condition must not have the reason
+	// Unschedulable, which makes an autoscaler add nodes.
 	c.WaitsFor("adrift-0", v1alpha1.ReasonQueueUnusable, `the parent "nowhere" of Queue "lost" does not exist`)
 	c.WaitsFor("inner-0", v1alpha1.ReasonQueueNotLeaf, "other queues below it")
 }

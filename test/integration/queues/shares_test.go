@@ -7,12 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// soon bounds the time of work that only waits for a change of shares, including the eviction of
-// its victims. A busy machine meets it, and it is much shorter than the minutes after which all
-// pods are retried.
+// soon is the longest time until work is placed after a change of fair shares, including the
+// eviction of its victims. It is generous for busy machines. The scheduler's periodic retry would
+// come minutes later, so it cannot be the cause.
 const soon = 50 * time.Second
 
-// within fails the test if a function takes longer than a bound.
+// within calls a function, and fails the test if it takes longer than a bound. It returns the
+// duration.
 func (c *cluster) within(bound time.Duration, what func()) (took time.Duration) {
 	c.Helper()
 	began := time.Now()
@@ -25,8 +26,8 @@ func (c *cluster) within(bound time.Duration, what func()) (took time.Duration) 
 	return took
 }
 
-// TestShareThatGrows checks that reclaimers are retried when only the fair share of their queue has
-// changed, and no pod on a node has been created, changed or deleted.
+// TestShareThatGrows changes only the fair share of a queue, and no pod that has a node. The
+// scheduler must retry the reclaimers in this queue.
 func TestShareThatGrows(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -73,7 +74,8 @@ func TestShareThatGrows(t *testing.T) {
 	}
 }
 
-// TestQueuesThatComeLate creates work that names queues before any queue has ever existed.
+// TestQueuesThatComeLate creates work that names queues before any Queue exists. Later it creates
+// the Queues.
 func TestQueuesThatComeLate(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// goes waits until pods terminate or are gone.
+// goes waits until the named pods are terminating or gone.
 func (c *cluster) goes(names ...string) {
 	c.Helper()
 	for _, name := range names {
@@ -23,7 +23,7 @@ func (c *cluster) goes(names ...string) {
 	}
 }
 
-// has waits until a queue uses the given number of GPUs and has the given fair share.
+// has waits until the status of a Queue has a number of allocated GPUs and a fair share.
 func (c *cluster) has(name, allocated, fairShare string) {
 	c.Helper()
 	c.Eventually("the status of "+name, func(ctx context.Context) string {
@@ -39,7 +39,8 @@ func (c *cluster) has(name, allocated, fairShare string) {
 	})
 }
 
-// TestTrees checks trees of queues with several levels or with unequal queues.
+// TestTrees tests trees of queues: several levels, unequal queues, and changes of the tree while
+// work runs.
 func TestTrees(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -78,11 +79,12 @@ func TestTrees(t *testing.T) {
 		}
 		c.pods("l3", "l3", 8, 1, "")
 		c.Runs("l3-", 8)
-		// Beside it, within l2.
+		// The queue l4 reclaims half of the GPUs from its sibling l3.
 		c.pods("l4", "l4", 8, 1, "")
 		c.Runs("l4-", 4)
 		c.has("l3", "4", "4")
-		// The other side of the tree reclaims half of all GPUs, from both children of l2.
+		// The queue r3 is in another branch. It reclaims half of all GPUs: a quarter from l3 and a
+		// quarter from l4.
 		c.pods("r3", "r3", 4, 1, "")
 		c.Runs("r3-", 4)
 		c.has("l", "4", "4")
@@ -122,7 +124,8 @@ func TestTrees(t *testing.T) {
 		c.WaitsSaying("claim", "waits until", "(ReclaimMinRuntime of queue x)")
 		c.protected("victim", time.Hour)
 		c.nobodyGoes(began)
-		// Under z, no setting protects leaf from its new sibling.
+		// After leaf moves to the parent z, its new sibling may reclaim from it, because no
+		// min-runtime of z or leaf applies.
 		c.queue("leaf", "parent: z")
 		c.has("x", "0", "0")
 		c.within(soon, func() { c.goes("victim-0", "victim-1") })
@@ -136,7 +139,8 @@ func TestTrees(t *testing.T) {
 		c.victim("leaf")
 		c.deleteQueue("x")
 		c.queueCondition("leaf", v1alpha1.ConditionQueueReady, metav1.ConditionFalse, `"x"`)
-		// Meanwhile, no other queue may use its share.
+		// Work in a queue without its parent still counts, so no other queue may use its fair
+		// share.
 		c.pod("claim", 4, "", in("beside"))
 		c.WaitsSaying("claim", "0/1 nodes")
 		c.nobodyGoes(began)

@@ -12,9 +12,10 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestTurnForAnotherDevice checks that a queue which borrows one device gets its quota of another.
-// Two free GPUs go to that queue, and not to a queue that would borrow one of them and lose it at
-// once.
+// TestTurnForAnotherDevice tests a queue that has borrowed one device and needs its quota of
+// another device. Two GPUs are free. They must be placed with this queue's pod, which needs two. A
+// pod of another queue could use one of them, but that queue would exceed its quota and lose it
+// again.
 func TestTurnForAnotherDevice(t *testing.T) {
 	t.Parallel()
 	const nic corev1.ResourceName = "example.com/nic"
@@ -27,7 +28,8 @@ func TestTurnForAnotherDevice(t *testing.T) {
 			c.pod(fmt.Sprintf("%s-%d", prefix, i), 0, "", map[string]string{v1alpha1.LabelQueue: queue}, asking(nic, 1))
 		}
 	}
-	// The queue is over its share of nics, which the other queue cannot reclaim for an hour.
+	// The queue entitled will use more nics than its fair share. Its min-runtime protects it for an
+	// hour.
 	c.queue("entitled", "quota: {nvidia.com/gpu: 2}", "reclaimMinRuntime: 1h")
 	c.queue("nics")
 	c.queue("borrower", "quota: {nvidia.com/gpu: 1}")
@@ -38,7 +40,7 @@ func TestTurnForAnotherDevice(t *testing.T) {
 	c.Runs("has", 1)
 	nics("waits", "nics")
 	c.WaitsSaying("waits-3")
-	// Both arrive while no scheduler runs, so both are queued when the next one starts.
+	// Create both pods while no scheduler runs. So both are queued when the scheduler starts.
 	c.restart(func() {
 		c.pods("borrow", "borrower", 1, 1, "")
 		c.pods("claim", "entitled", 1, 2, "")

@@ -13,19 +13,20 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// windowEnd is a preemptor that only a min-runtime blocks.
+// windowEnd describes a preemptor that waits only for the end of a min-runtime.
 type windowEnd struct {
-	// queue and class are the preemptor's queue and PriorityClass.
+	// queue and class are the queue and the PriorityClass of the preemptor.
 	queue, class string
-	// rule and by name the protection of the victim: the rule, and the queue with the setting.
+	// rule is the rule that protects the victim. by is the queue with the min-runtime.
 	rule, by string
-	// single is true if the victim is a pod without a group.
+	// single is true if the victim is a single pod; otherwise it is a gang.
 	single bool
 }
 
-// TestWindowThatEnds checks that victims are evicted within 2 seconds after the end of their
-// min-runtime, and not before. Until then, the statuses of both sides show the end and the queue
-// with the setting. A busy machine may delay some of the cases.
+// TestWindowThatEnds tests preemptors that wait for the end of a min-runtime. Their victims must be
+// evicted soon after the end and not before. Until then, the messages of the preemptor and the
+// status of the victim must show the end. The bound of a few seconds applies only to the fastest
+// case, because a busy machine may delay some cases.
 func TestWindowThatEnds(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -42,22 +43,21 @@ func TestWindowThatEnds(t *testing.T) {
 	for name, tt := range cases {
 		c.scene(name, func(c *cluster) { fastest = min(fastest, c.windowEnds(tt)) })
 	}
-	// The value is rounded down to whole seconds, so 3 seconds stand for less than 4.
+	// Times are rounded down to seconds. So 3 seconds may be almost 4.
 	if fastest > 3*time.Second {
 		t.Errorf("the fastest of them took at least %v, want less than 4 seconds", fastest)
 	}
 }
 
-// soonOver returns a min-runtime of which 15 seconds remain for work that began at the given time.
-// That is longer than any back-off, so the preemptor is retried after the change of the setting and
-// before the end.
+// soonOver returns a min-runtime that ends in 15 seconds, for work that started at the time began.
+// 15 seconds are longer than a back-off, so the scheduler retries the preemptor before the end.
 func soonOver(began time.Time) time.Duration {
 	return time.Since(began).Round(time.Second) + 15*time.Second
 }
 
-// windowEnds returns the whole seconds from the end of the min-runtime to the eviction. The
-// min-runtime is an hour until the statuses of both sides show it, because a busy machine may need
-// long for that.
+// windowEnds returns the time from the end of the min-runtime until the eviction. At first, the
+// min-runtime is an hour, so that a slow machine has time to show it in all messages. Then
+// windowEnds reduces it.
 func (c *cluster) windowEnds(tt windowEnd) (late time.Duration) {
 	guarantee := func(window time.Duration) {
 		c.queue("top", fmt.Sprintf("reclaimMinRuntime: %.0fs", window.Seconds()))
@@ -76,7 +76,8 @@ func (c *cluster) windowEnds(tt windowEnd) (late time.Duration) {
 		began = c.started("victim")
 		c.protected("victim", time.Hour)
 	}
-	// Other work waits too, and gets its turns in between.
+	// Other work of the lender also waits for the room, so the preemptor is not the only work that
+	// gets turns.
 	c.pods("other", "lender", 20, 8, "")
 	c.pod("claim", 4, tt.class, map[string]string{v1alpha1.LabelQueue: tt.queue})
 	words := []string{
