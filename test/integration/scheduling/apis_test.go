@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// startOf returns the time since when minCount members run together, or nil. PodGroups of
-// scheduling.k8s.io have no field for that, and have a condition instead.
+// startOf returns the start time of a PodGroup, or nil. A PodGroup of scheduling.k8s.io has a
+// condition for the start time, instead of a field in its status.
 func startOf(obj client.Object) *metav1.Time {
 	if pg, ok := obj.(*v1alpha1.PodGroup); ok {
 		return pg.Status.StartTime
@@ -24,7 +24,8 @@ func startOf(obj client.Object) *metav1.Time {
 	return nil
 }
 
-// onBothAPIs runs a test in parallel with the PodGroups of each API.
+// onBothAPIs runs a test twice in parallel: with PodGroups of reprieve.dev, and with PodGroups of
+// scheduling.k8s.io.
 func onBothAPIs(t *testing.T, test func(*env)) {
 	t.Helper()
 	for _, api := range stage.GroupAPIs(t) {
@@ -35,7 +36,7 @@ func onBothAPIs(t *testing.T, test func(*env)) {
 	}
 }
 
-// oneByOne is onBothAPIs for tests that must not run beside other tests.
+// oneByOne is like onBothAPIs, but does not run the tests in parallel.
 func oneByOne(t *testing.T, test func(*env)) {
 	t.Helper()
 	for _, api := range stage.GroupAPIs(t) {
@@ -43,8 +44,8 @@ func oneByOne(t *testing.T, test func(*env)) {
 	}
 }
 
-// each runs the cases of a table in parallel, with the PodGroups of each API. Each case has an
-// environment of its own.
+// each runs each case of a table with the PodGroups of each API, all in parallel. Each run has its
+// own environment.
 func each[C any](t *testing.T, cases map[string]C, run func(*env, C)) {
 	t.Helper()
 	for name, c := range cases {

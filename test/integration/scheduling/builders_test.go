@@ -11,13 +11,13 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// podSpec describes a pod by the properties that the tests need.
+// podSpec describes a pod.
 type podSpec struct {
 	name     string
 	group    string
 	cpus     int64
 	priority string
-	// on is the short name of the only permitted node, or "".
+	// on is the short name of the node that the pod must run on, or "" for any node.
 	on        string
 	scheduler string
 	// grace is the grace period in seconds.
@@ -26,7 +26,7 @@ type podSpec struct {
 	change func(*corev1.Pod)
 }
 
-// build returns the pod for a test's namespace and nodes.
+// build returns the pod, for the namespace and the nodes of a test.
 func (s podSpec) build(e *env) *corev1.Pod {
 	pod := stage.NewPod(e.Namespace, s.name, s.priority, s.cpus)
 	pod.Spec.TerminationGracePeriodSeconds = &s.grace
@@ -46,7 +46,6 @@ func (s podSpec) build(e *env) *corev1.Pod {
 	return pod
 }
 
-// create creates pods.
 func (e *env) create(specs ...podSpec) {
 	e.Helper()
 	for _, s := range specs {
@@ -65,7 +64,7 @@ func (e *env) createRunning(specs ...podSpec) {
 	e.waitRunning(names...)
 }
 
-// remove deletes a pod with its own grace period.
+// remove deletes a pod. The grace period of the pod applies.
 func (e *env) remove(name string) {
 	e.Helper()
 	if err := e.Kube.CoreV1().Pods(e.Namespace).Delete(e.Context(), name, metav1.DeleteOptions{}); err != nil {
@@ -73,7 +72,7 @@ func (e *env) remove(name string) {
 	}
 }
 
-// times returns count copies of a pod, named NAME-0, NAME-1 and so on.
+// times returns count copies of a podSpec. Their names end with a number from 0.
 func (s podSpec) times(count int) []podSpec {
 	out := make([]podSpec, count)
 	for i := range out {
@@ -83,7 +82,7 @@ func (s podSpec) times(count int) []podSpec {
 	return out
 }
 
-// gang creates a PodGroup and equal members.
+// gang creates a PodGroup and a number of equal members.
 func (e *env) gang(g stage.Group, members int, pod podSpec) {
 	e.Helper()
 	e.CreateGroup(g)
@@ -97,7 +96,7 @@ func (e *env) gang(g stage.Group, members int, pod podSpec) {
 	e.create(pod.times(members)...)
 }
 
-// runningGang creates a gang and waits until all members run.
+// runningGang creates a gang and waits until all its members run.
 func (e *env) runningGang(g stage.Group, members int, pod podSpec) {
 	e.Helper()
 	e.gang(g, members, pod)

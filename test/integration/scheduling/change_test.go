@@ -46,7 +46,7 @@ func TestTwoGangsThatFitOnlyOneAtATime(t *testing.T) {
 		"and once more":  {members: 6, cpus: 1},
 	}
 	each(t, cases, func(e *env, c struct{ members, cpus int64 }) {
-		// There is room for one and a half gangs.
+		// The nodes have room for all members of one gang, and for half of the other gang.
 		e.AddNodes(c.cpus, nodeNames(int(c.members+c.members/2))...)
 		var pods sync.WaitGroup
 		for _, g := range []string{"x", "y"} {
@@ -87,7 +87,7 @@ func TestTwoGangsThatFitOnlyOneAtATime(t *testing.T) {
 	})
 }
 
-// nodeNames returns the given number of short names of nodes.
+// nodeNames returns a number of short node names.
 func nodeNames(count int) []string {
 	out := make([]string, count)
 	for i := range out {
@@ -105,8 +105,7 @@ func testMemberIsDeletedWhileTheGangWaits(e *env) {
 	e.AddNodes(4, "a")
 	e.gang(stage.Group{Name: "g", MinCount: 2}, 3, podSpec{cpus: 3})
 	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
-	// One of the three pods was the gang's leader. Even if it is deleted, the gang must not wait
-	// for it.
+	// The deleted pod may be the leader of the gang. Another member must take its place.
 	e.remove("g-0")
 	e.AddNodes(4, "b")
 	e.waitBound("g", 2)
@@ -125,7 +124,7 @@ func testLeaderWithAFinalizerIsDeleted(e *env) {
 	e.CreateGroup(stage.Group{Name: "g", MinCount: 2})
 	e.create(podSpec{name: "g", group: "g", cpus: 3, change: stage.Hold}.times(3)...)
 	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
-	// Only the leader has a message from the framework itself.
+	// Find the leader: only its events have a message of the framework itself.
 	leader := ""
 	e.Eventually("the one that planned has heard of it", func(ctx context.Context) string {
 		for _, ev := range e.EventsOf(ctx, "", "") {
@@ -202,7 +201,8 @@ func testGangOfTwoClasses(e *env) {
 	e.CreateGroup(stage.Group{Name: "g", MinCount: 4})
 	e.create(podSpec{name: "worker", group: "g", cpus: 2}.times(3)...)
 	e.staysUnbound("g")
-	// The leader fits only on the node where three workers would leave no room for it.
+	// The pod with the name "leader" fits only on the big node. If the workers were placed first,
+	// they would fill that node.
 	e.create(podSpec{name: "leader", group: "g", cpus: 6})
 	e.waitBound("g", 4)
 	if got := e.nodeOf("leader"); got != "big" {
@@ -226,15 +226,17 @@ func testNodeVanishesWhileTheGangWaits(e *env) {
 	e.waitBound("g", 3)
 }
 
-// TestOnePlanningPass counts the attempts of a profile that no other test uses. It is not parallel,
-// because every new node makes the scheduler plan again.
+// TestOnePlanningPass checks how often the scheduler plans for a waiting gang. It counts attempts
+// of a profile that no other test uses. It does not run in parallel with other tests, because the
+// scheduler plans again after every new node.
 func TestOnePlanningPass(t *testing.T) {
 	oneByOne(t, testOnePlanningPass)
 }
 
 func testOnePlanningPass(e *env) {
 	e.AddNodes(4, "a")
-	// Later changes of the node would cause a retry, so wait until the scheduler has cached them.
+	// Wait until the scheduler has cached the node. Otherwise a later update of the node would
+	// cause another attempt.
 	e.KnowsNodes()
 	const members = 12
 	before := e.attempts(countedProfile, "unschedulable")

@@ -17,8 +17,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestVolumeForEachMember has two members with a claim each. Each node has one volume, which is
-// bound when a member is placed. Both members would fit on either node.
+// TestVolumeForEachMember tests a gang of two members with a volume claim each. Each node has one
+// volume. Both members would fit on one node, but must run on different nodes because of the
+// volumes.
 func TestVolumeForEachMember(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -64,8 +65,8 @@ func TestVolumeForEachMember(t *testing.T) {
 	}
 }
 
-// TestDeviceForEachMember has three members that claim a device each. One node has two devices, and
-// another node has one. All members would fit on either node.
+// TestDeviceForEachMember tests a gang of three members with a device claim each. One node has two
+// devices and the other has one. All members would fit on one node, but not its devices.
 func TestDeviceForEachMember(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -84,10 +85,10 @@ func TestDeviceForEachMember(t *testing.T) {
 	}
 }
 
-// TestDevicesThatComeLater checks that a gang that waits for devices is planned as soon as drivers
-// publish enough of them, or other pods release theirs. No node changes then, and the pods were
-// deleted before. Events of parallel tests may hide a lost wake-up, so run this test alone after a
-// change.
+// TestDevicesThatComeLater tests a gang that waits for devices. The scheduler must retry it as soon
+// as a driver publishes enough devices, or other pods release theirs. No change of a node or a pod
+// causes the retry. If parallel tests cause other events, they may hide a lost wake-up, so also run
+// this test alone.
 func TestDevicesThatComeLater(t *testing.T) {
 	t.Parallel()
 	for name, come := range map[string]func(e *env){
@@ -103,7 +104,8 @@ func TestDevicesThatComeLater(t *testing.T) {
 			e.createRunning(podSpec{name: "holds", cpus: 1, priority: "high", change: claimDevice})
 			e.deviceGang(2)
 			e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
-			// Wait until no event about the gang is left that would trigger another plan.
+			// Wait until the scheduler has handled all events about the gang. So only the new
+			// devices can cause a retry.
 			e.staysUnbound("g")
 			come(e)
 			e.waitBound("g", 2)
@@ -111,8 +113,8 @@ func TestDevicesThatComeLater(t *testing.T) {
 	}
 }
 
-// TestDevicesOnAFullNode checks a member that has devices on a node but could not be bound there.
-// If other pods fill the node meanwhile, the member is planned on another node with its gang.
+// TestDevicesOnAFullNode tests a member whose device is allocated on a full node. The scheduler
+// must place the gang with this member on another node.
 func TestDevicesOnAFullNode(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -147,8 +149,8 @@ func TestDevicesOnAFullNode(t *testing.T) {
 	e.waitBound("g", 2)
 }
 
-// deviceClass creates the DeviceClass of all devices of the test, and a template for claims of one
-// device.
+// deviceClass creates a DeviceClass that selects all devices of the test, and a template for claims
+// of one device.
 func (e *env) deviceClass() {
 	e.Helper()
 	class := e.Namespace + ".example.com"
@@ -166,7 +168,7 @@ func (e *env) deviceClass() {
 	})
 }
 
-// addDevices publishes devices of a node, as a driver does.
+// addDevices publishes devices of a node like a driver.
 func (e *env) addDevices(short string, names ...string) {
 	e.Helper()
 	devices := make([]resourceapi.Device, len(names))
@@ -182,13 +184,13 @@ func (e *env) addDevices(short string, names ...string) {
 	})
 }
 
-// deviceGang creates a gang g with the given number of members, each with a claim for a device.
+// deviceGang creates a gang with the name "g". Each member claims one device.
 func (e *env) deviceGang(members int32) {
 	e.Helper()
 	e.gang(stage.Group{Name: "g", MinCount: members, Priority: "high"}, int(members), podSpec{cpus: 1, change: claimDevice})
 }
 
-// claimDevice makes a pod claim a device.
+// claimDevice adds a claim for one device to a pod.
 func claimDevice(pod *corev1.Pod) {
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("gpu")}}
 	pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}

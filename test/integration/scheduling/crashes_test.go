@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestCrashingPreemptor: the pods of a ReplicaSet fail three times after a preemption, and then a
-// controller has replaced the victim. The next pod preempts nobody, and says why.
+// TestCrashingPreemptor tests a ReplicaSet whose pods preempt and then fail, three times in a row.
+// After that, its pods must not preempt again, and must report why.
 func TestCrashingPreemptor(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.GroupAPIs(t)[0])
@@ -28,7 +28,8 @@ func TestCrashingPreemptor(t *testing.T) {
 		e.Runs("urgent", 1)
 		e.failAll("urgent")
 	}
-	// The next pod may have the free room before the victim's replacement, so let it have none.
+	// Let the replacement of the victim run first. Otherwise the next pod of the ReplicaSet could
+	// use the free room without a preemption.
 	e.scale("urgent", 0)
 	e.Runs("victim", 1)
 	before := evicted()
@@ -53,7 +54,7 @@ func TestCrashingPreemptor(t *testing.T) {
 	})
 }
 
-// failAll ends the running pods with that prefix in phase Failed, as a kubelet does after a crash.
+// failAll sets the phase of pods to Failed, like a kubelet after a crash.
 func (e *env) failAll(prefix string) {
 	e.Helper()
 	patch := []byte(`{"status":{"phase":"Failed"}}`)

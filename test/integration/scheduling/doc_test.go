@@ -1,4 +1,3 @@
-// Package scheduling tests the scheduler as users run it: the real process against a real API
-// server, with simulated nodes. Every test has a namespace and nodes of its own, so tests run in
-// parallel.
+// Package scheduling tests the scheduler's binary with a real API server and simulated nodes. Each
+// test has its own namespace and nodes, so tests run in parallel.
 package scheduling

@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// secondProfile is a second profile of the scheduler under test.
+	// secondProfile is the name of the scheduler's second profile.
 	secondProfile = "second-scheduler"
-	// countedProfile is the profile of a single test, which counts its scheduling attempts.
+	// countedProfile is the name of a profile that only one test uses. The test counts its
+	// scheduling attempts.
 	countedProfile = "counted-scheduler"
 )
 
-// shared is the playground of this package.
+// shared is the playground that all tests of the package share.
 var shared = stage.Shared{
-	// The tests of gangs and preemption run with the PodGroups of both APIs. Serving one API does
-	// not affect the other.
+	// Tests of gangs and preemption use the PodGroups of two API groups: reprieve.dev, and
+	// scheduling.k8s.io.
 	Options:  playground.Options{NativeWorkloadAPI: true},
 	Parallel: 6,
 	Begin:    begin,
@@ -29,7 +30,7 @@ var shared = stage.Shared{
 
 func TestMain(m *testing.M) { os.Exit(shared.RunTests(m)) }
 
-// begin creates the PriorityClasses that all tests share, and starts the scheduler.
+// begin creates the priority classes of all tests, and starts the scheduler.
 func begin(ctx context.Context, s *stage.Stage, dir string) error {
 	s.CreateClasses(map[string]int32{"low": 100, "mid": 500, "high": 1000, "higher": 2000, "unrelated": 7})
 	s.Create(stage.NewClass("patient", 1000, stage.Never))
@@ -43,12 +44,12 @@ func begin(ctx context.Context, s *stage.Stage, dir string) error {
 	return err
 }
 
-// env has the namespace and nodes of one test.
+// env is the environment of one test: its namespace and its nodes.
 type env struct {
 	*stage.Stage
 }
 
-// newEnv creates a namespace for a test of one API's PodGroups.
+// newEnv creates a namespace for a test. The test's PodGroups belong to the given API.
 func newEnv(t *testing.T, api stage.GroupAPI) *env {
 	t.Helper()
 	s := shared.In(t)
@@ -56,17 +57,17 @@ func newEnv(t *testing.T, api stage.GroupAPI) *env {
 	return &env{s}
 }
 
-// with returns the same environment for PodGroups of another API.
+// with returns the same environment with another API for PodGroups.
 func (e *env) with(api stage.GroupAPI) *env { return &env{e.With(api)} }
 
-// attempts returns the number of a profile's scheduling attempts with the given result.
+// attempts returns the number of scheduling attempts of a profile with the given result.
 func (e *env) attempts(profile, result string) int {
 	e.Helper()
 	return int(e.Metrics(e.Run.Component(playground.Scheduler)).Sum("scheduler_schedule_attempts_total",
 		`profile="`+profile+`"`, `result="`+result+`"`))
 }
 
-// removeNode deletes a node and all its pods.
+// removeNode deletes a node and the pods on it.
 func (e *env) removeNode(short string) {
 	e.Helper()
 	if err := e.Kube.CoreV1().Nodes().Delete(e.Context(), e.NodeName(short), metav1.DeleteOptions{}); err != nil {

@@ -39,7 +39,8 @@ func testTooFewMembers(e *env) {
 	e.gang(stage.Group{Name: "g", MinCount: 3}, 2, podSpec{cpus: 1})
 	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
 		v1alpha1.ReasonNotEnoughMembers, "needs 3 members and has 2")
-	// The first pod may have got its message before the second one existed.
+	// The event may report that the group has one member: it may be from before the second member
+	// existed.
 	e.WaitEvent("g-0", "FailedScheduling", v1alpha1.ReasonNotEnoughMembers, "needs 3 members and has ")
 	e.staysUnbound("g")
 	e.create(podSpec{name: "g-2", group: "g", cpus: 1})
@@ -83,8 +84,8 @@ func testGangUnderTheSecondProfile(e *env) {
 	e.waitBound("g", 3)
 }
 
-// TestPriorityClassThatComesLate concerns reprieve.dev only: the API server rejects a PodGroup of
-// scheduling.k8s.io whose class does not exist.
+// TestPriorityClassThatComesLate uses only PodGroups of reprieve.dev. The API server rejects
+// PodGroups of scheduling.k8s.io with a missing class.
 func TestPriorityClassThatComesLate(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -113,8 +114,8 @@ func TestPriorityClassThatComesLate(t *testing.T) {
 		v1alpha1.ReasonPodsNotMatchingPriority, "m-0", "42")
 }
 
-// TestTemplateThatComesLate concerns reprieve.dev only: a PodGroup of scheduling.k8s.io has a
-// policy of its own, and the API server rejects one whose template does not exist.
+// TestTemplateThatComesLate uses only PodGroups of reprieve.dev. The API server rejects PodGroups
+// of scheduling.k8s.io with a missing template, and these PodGroups have their own policy.
 func TestTemplateThatComesLate(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -185,8 +186,8 @@ func testPodGroupThatGoesWhileItsMembersWait(e *env) {
 	e.gang(stage.Group{Name: "g", MinCount: 2}, 2, podSpec{cpus: 3})
 	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
 	e.RemoveGroup("g")
-	// The API server keeps a PodGroup of scheduling.k8s.io while it has members. LetGroupGo removes
-	// the finalizer.
+	// The PodGroups of scheduling.k8s.io have a finalizer while they have members. LetGroupGo
+	// removes it.
 	e.LetGroupGo("g")
 	e.WaitEvent("g-0", "FailedScheduling", "does not exist")
 	e.WaitEvent("g-1", "FailedScheduling", "does not exist")
@@ -196,8 +197,8 @@ func testPodGroupThatGoesWhileItsMembersWait(e *env) {
 	e.waitBound("g", 2)
 }
 
-// TestPodGroupThatIsHeldStillCounts checks that a PodGroup counts until it is gone, even while it
-// is being deleted.
+// TestPodGroupThatIsHeldStillCounts checks that a PodGroup with a deletion timestamp is valid as
+// long as it exists.
 func TestPodGroupThatIsHeldStillCounts(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testPodGroupThatIsHeldStillCounts)

@@ -11,15 +11,16 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestHalfGangs checks several gangs that are evicted member by member. In each, one member has
-// started last. The preemptor leaves as few gangs below minCount as possible, and its message names
-// them.
+// TestHalfGangs tests gangs whose members are evicted one by one. The youngest member of each gang
+// is the least important. If the scheduler evicted the youngest pods, all gangs would fall below
+// minCount. It must leave as few gangs below minCount as possible, and its message must name them.
 func TestHalfGangs(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		// gangs is the number of gangs. Each has size members on as many nodes, one on each.
+		// gangs is the number of gangs. Each gang has size members, and each member runs on another
+		// node.
 		gangs, size int
-		// members is the number of the preemptor's members; 0 for a single pod.
+		// members is the number of members of the preemptor, or 0 if the preemptor is a single pod.
 		members    int
 		wantBroken int
 	}
@@ -42,7 +43,8 @@ func TestHalfGangs(t *testing.T) {
 			}
 			e.waitBound(name(g), c.size)
 		}
-		// The youngest member of each gang is on a different node.
+		// Start one member of each gang again. So the youngest members of the gangs are on
+		// different nodes.
 		began := time.Now()
 		e.Eventually("a second has passed", func(context.Context) string {
 			if now := time.Now(); now.Unix() <= began.Unix() {
@@ -80,11 +82,11 @@ func TestHalfGangs(t *testing.T) {
 		})
 		e.WaitEvent(preemptor, "Preempting", fmt.Sprintf("gang %s/%s falls below minCount", e.Namespace, broken[0]))
 		if _, ok := e.PodGroup(e.Context(), broken[0]).(*v1alpha1.PodGroup); !ok || c.members > 0 {
-			// PodGroups of the other API have no phase. A preemptor that is a gang has evicted all
-			// members.
+			// Only PodGroups of reprieve.dev have a phase. If the preemptor is a gang, no member of
+			// the victim remains.
 			return
 		}
-		// One member of the gang remains.
+		// The preemptor is a single pod, so one member of the victim remains.
 		e.Eventually("it is degraded", func(ctx context.Context) string {
 			pg, ok := e.PodGroup(ctx, broken[0]).(*v1alpha1.PodGroup)
 			if !ok {

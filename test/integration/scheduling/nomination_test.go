@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestNominatedRoomIsKept checks that pods of lower or equal priority cannot use the room that is
-// being freed for a gang.
+// TestNominatedRoomIsKept checks that room reserved for a gang is not available to pods of lower or
+// equal priority.
 func TestNominatedRoomIsKept(t *testing.T) {
 	t.Parallel()
 	type testCase struct{ group, pods, thief string }
@@ -36,8 +36,8 @@ func TestNominatedRoomIsKept(t *testing.T) {
 			}
 			return ""
 		})
-		// Half of the room is free now. It is too small for the gang, but large enough for the
-		// thief.
+		// One victim is gone. Its room is too small for the gang, but large enough for the pod
+		// "thief".
 		e.LetGo("victim-0")
 		e.create(podSpec{name: "thief", cpus: 2, priority: c.thief})
 		e.Never("the thief gets nothing", func(ctx context.Context) string {
@@ -48,7 +48,7 @@ func TestNominatedRoomIsKept(t *testing.T) {
 		})
 		e.LetGo("victim-1")
 		e.waitBound("urgent", 2)
-		// Once a member of the gang is deleted, the thief may use its room.
+		// After a member of the gang is deleted, the pod "thief" may use the room.
 		e.remove("urgent-0")
 		e.waitRunning("thief")
 	})
@@ -64,7 +64,7 @@ func TestHigherPriorityTakesNominatedRoom(t *testing.T) {
 func testHigherPriorityTakesNominatedRoom(e *env) {
 	e.AddNodes(4, "a")
 	e.createRunning(podSpec{name: "victim", cpus: 2, priority: "low", change: stage.Hold}.times(2)...)
-	// The pods' own priority is the highest of all, but the priority of the group counts.
+	// The pods have a higher priority than the group, but only the priority of the group matters.
 	e.gang(stage.Group{Name: "urgent", MinCount: 2, Priority: "mid"}, 2, podSpec{cpus: 2, priority: "higher"})
 	e.WaitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonPreempting)
 	e.create(podSpec{name: "above", cpus: 2, priority: "high"})

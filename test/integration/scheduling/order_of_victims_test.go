@@ -16,9 +16,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestGangTakesTheLeastImportant checks a gang that needs three of five nodes, whose work has three
-// priorities. All work of the lowest priority is evicted, and none of the highest. Of the middle
-// priority, the youngest work is evicted, regardless of names.
+// TestGangTakesTheLeastImportant tests a gang that needs three of five nodes. The running groups
+// have three different priorities. The groups of the lowest priority must be evicted, and of the
+// middle priority the youngest group. The names of the groups must not matter.
 func TestGangTakesTheLeastImportant(t *testing.T) {
 	t.Parallel()
 	cases := map[string][]string{
@@ -35,7 +35,7 @@ func TestGangTakesTheLeastImportant(t *testing.T) {
 			run(node, "mid")
 			e.Eventually("it has started, a second ago", func(ctx context.Context) string {
 				started := startOf(e.PodGroup(ctx, node))
-				// The API has times in whole seconds.
+				// Times in the API are rounded to seconds, so wait for the next second.
 				if now := time.Now(); started == nil || now.Unix() <= started.Unix() {
 					return fmt.Sprintf("it is %s, and started %s", now, started)
 				}
@@ -49,8 +49,8 @@ func TestGangTakesTheLeastImportant(t *testing.T) {
 	})
 }
 
-// leftAre checks that exactly the two named groups remain, each complete. The groups are named
-// after their nodes.
+// leftAre checks that exactly two of the groups remain, with all members. The name of a group is
+// the name of its node.
 func (e *env) leftAre(want ...string) {
 	e.Helper()
 	slices.Sort(want)
@@ -72,8 +72,8 @@ func (e *env) leftAre(want ...string) {
 	})
 }
 
-// TestWholeGroupsUnderABudget checks that a budget counts all members of a group that is evicted as
-// a whole.
+// TestWholeGroupsUnderABudget checks that a PodDisruptionBudget counts all members of a group that
+// is evicted as a whole.
 func TestWholeGroupsUnderABudget(t *testing.T) {
 	t.Parallel()
 	type budget struct {
@@ -111,8 +111,8 @@ func TestWholeGroupsUnderABudget(t *testing.T) {
 	})
 }
 
-// guard creates a budget for the pods with the label. It waits until the budget counts the given
-// number of pods and the scheduler has cached it.
+// guard creates a PodDisruptionBudget for the pods with the label "guarded". It waits until the
+// budget's status counts "healthy" pods, and until the scheduler has cached the budget.
 func (e *env) guard(minAvailable, healthy int32) {
 	e.Helper()
 	e.Create(&policyv1.PodDisruptionBudget{

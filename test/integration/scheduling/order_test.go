@@ -11,7 +11,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// addZone creates nodes in a zone, and returns their short names.
+// addZone creates nodes in a zone and returns their short names.
 func (e *env) addZone(zone string, count int, cpus int64) []string {
 	e.Helper()
 	shorts := make([]string, count)
@@ -25,7 +25,7 @@ func (e *env) addZone(zone string, count int, cpus int64) []string {
 	return shorts
 }
 
-// fill creates a pod of low priority for every CPU of the nodes, and waits until all run.
+// fill creates a pod of low priority for each CPU of the nodes, and waits until the pods run.
 func (e *env) fill(nodes []string, cpus int64, change func(*corev1.Pod)) {
 	e.Helper()
 	var specs []podSpec
@@ -41,21 +41,24 @@ func toRole(key, name string) []corev1.PodAffinityTerm {
 	return []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: role(name)}}}
 }
 
-// near requires the same domain as the pods of a role.
+// near returns a function that adds a pod affinity: the pod must run in the domain of the pods with
+// a role. key is the node label of the domain.
 func near(key, name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: toRole(key, name)}}
 	}
 }
 
-// apart requires another domain than the pods of a role.
+// apart returns a function that adds a pod anti-affinity: the pod must run in another domain than
+// the pods with a role. key is the node label of the domain.
 func apart(key, name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: toRole(key, name)}}
 	}
 }
 
-// spread spreads the pods of a role over domains.
+// spread returns a function that adds a topology spread constraint: the pods with a role must be
+// spread over the domains. key is the node label of the domain.
 func spread(key, name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
@@ -64,7 +67,8 @@ func spread(key, name string) func(*corev1.Pod) {
 	}
 }
 
-// zones returns the number of nodes with such pods in each zone.
+// zones returns the number of pods with a node in each zone. It counts the pods whose group has the
+// given name.
 func (e *env) zones(ctx context.Context, prefix string) map[string]int {
 	e.Helper()
 	out := make(map[string]int)
@@ -78,7 +82,8 @@ func (e *env) zones(ctx context.Context, prefix string) map[string]int {
 	return out
 }
 
-// TestSpreadGang spreads the members of a gang over zones, on empty nodes and in place of victims.
+// TestSpreadGang tests a gang whose members must be spread over zones: on empty nodes, and with a
+// preemption.
 func TestSpreadGang(t *testing.T) {
 	t.Parallel()
 	for name, isFull := range map[string]bool{"on empty nodes": false, "with victims": true} {
@@ -103,7 +108,8 @@ func TestSpreadGang(t *testing.T) {
 	}
 }
 
-// TestGangInOneZone places 40 members in one zone. The first zone by name is too small.
+// TestGangInOneZone tests a gang of 40 members that must run in one zone. The first zone in the
+// alphabet is too small.
 func TestGangInOneZone(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -116,8 +122,8 @@ func TestGangInOneZone(t *testing.T) {
 	}
 }
 
-// TestDriverAndWorkers places workers in the domain of their driver, which is younger than they
-// are, and preempts for them.
+// TestDriverAndWorkers tests workers that must run in the zone of their driver. The driver is
+// created after the workers. The gang must preempt in one zone.
 func TestDriverAndWorkers(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -132,7 +138,8 @@ func TestDriverAndWorkers(t *testing.T) {
 	}
 }
 
-// TestOneMemberPerHost has members that must run on different hosts. They evict one pod on each.
+// TestOneMemberPerHost tests members that must run on different nodes. One pod must be evicted on
+// each node.
 func TestOneMemberPerHost(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -147,8 +154,8 @@ func TestOneMemberPerHost(t *testing.T) {
 	})
 }
 
-// TestRulesAndBudgets has members that are spread over zones and must run on different hosts. They
-// leave pods under a budget alone.
+// TestRulesAndBudgets tests members that must run on different nodes and be spread over zones. The
+// scheduler must find victims without a PodDisruptionBudget.
 func TestRulesAndBudgets(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())

@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestWhoIsTaken is the test plan of KEP-5710: a gang or a pod preempts groups in mode Pod or
-// PodGroup.
+// TestWhoIsTaken is the test plan of KEP-5710. The preemptor is a single pod or a gang. The victims
+// are groups with the disruption mode Pod or PodGroup.
 func TestWhoIsTaken(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
@@ -24,14 +24,14 @@ func TestWhoIsTaken(t *testing.T) {
 		cpus     int64
 		wantGone int
 	}
-	// The victims are four pods of 2 CPUs on two nodes of 4.
+	// Four victims with 2 CPUs each fill two nodes.
 	cases := map[string]testCase{
 		"mode Pod, by a pod":       {cpus: 2, wantGone: 1},
 		"mode Pod, by a gang":      {byGang: 2, cpus: 2, wantGone: 2},
 		"mode PodGroup, by a pod":  {whole: true, cpus: 2, wantGone: 4},
 		"mode PodGroup, by a gang": {whole: true, byGang: 2, cpus: 2, wantGone: 4},
 		"mode Pod, by a big pod":   {cpus: 4, wantGone: 2},
-		// The room of a single victim is enough here.
+		// In these cases, the room of one victim is sufficient.
 		"mode Pod, by a small gang":      {byGang: 2, cpus: 1, wantGone: 1},
 		"mode PodGroup, by a small gang": {whole: true, byGang: 2, cpus: 1, wantGone: 4},
 	}
@@ -60,8 +60,8 @@ func TestWhoIsTaken(t *testing.T) {
 	})
 }
 
-// TestVictimsAreTold keeps victims with a finalizer, so that it can read their status while they
-// terminate.
+// TestVictimsAreTold checks the status of terminating victims. A finalizer keeps the victims, so
+// that the test can read it.
 func TestVictimsAreTold(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testVictimsAreTold)
@@ -99,8 +99,8 @@ func testVictimsAreTold(e *env) {
 	e.WaitCondition("victims", v1alpha1.ConditionDisruptionTarget, metav1.ConditionFalse, v1alpha1.ReasonPreemptionByScheduler)
 }
 
-// TestPodsThatAreLeavingCountAsGone checks that no more pods are evicted for a preemptor while its
-// victims terminate slowly.
+// TestPodsThatAreLeavingCountAsGone checks that the scheduler evicts no more pods while the victims
+// of a preemptor terminate slowly.
 func TestPodsThatAreLeavingCountAsGone(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(*env){
@@ -128,7 +128,7 @@ func TestPodsThatAreLeavingCountAsGone(t *testing.T) {
 			}
 			return ""
 		})
-		// Any event makes the scheduler plan again.
+		// Cause an event, so that the scheduler plans again.
 		e.AddNodes(1, "c")
 		e.create(podSpec{name: "passer-by", cpus: 1, on: "c"})
 		e.Never("no second victim is taken", func(ctx context.Context) string {
@@ -142,8 +142,8 @@ func TestPodsThatAreLeavingCountAsGone(t *testing.T) {
 	})
 }
 
-// TestWaitsForPodsThatLeaveAnyway checks that a preemptor waits for pods that already terminate,
-// and uses their room at once.
+// TestWaitsForPodsThatLeaveAnyway tests a preemptor that fits when terminating pods are gone. It
+// must wait for them, and must not preempt.
 func TestWaitsForPodsThatLeaveAnyway(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testWaitsForPodsThatLeaveAnyway)
@@ -194,8 +194,8 @@ func testGracePeriodIsHonoured(e *env) {
 	e.waitBound("urgent", 1)
 }
 
-// TestNobodyIsTaken checks preemptors that may not preempt, or that would not fit anyway. No pod is
-// evicted for them.
+// TestNobodyIsTaken tests preemptors that must not preempt, and preemptors that would not fit after
+// a preemption. No pod may be evicted.
 func TestNobodyIsTaken(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
@@ -225,8 +225,8 @@ func TestNobodyIsTaken(t *testing.T) {
 	})
 }
 
-// TestOwnGangIsNeverAVictim checks that a recreated member does not evict members of its own gang,
-// even if the pods' priorities would permit it.
+// TestOwnGangIsNeverAVictim checks that a new member of a gang never evicts another member of the
+// gang, even if it has a higher priority.
 func TestOwnGangIsNeverAVictim(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testOwnGangIsNeverAVictim)
@@ -251,8 +251,8 @@ func testOwnGangIsNeverAVictim(e *env) {
 	})
 }
 
-// TestPodGroupPriorityCounts checks that the priority of the group counts, for preemptors and for
-// victims, regardless of the pods' own priority.
+// TestPodGroupPriorityCounts checks that the priority of a PodGroup replaces the priorities of its
+// pods, both for preemptors and for victims.
 func TestPodGroupPriorityCounts(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
@@ -290,9 +290,8 @@ func TestPodGroupPriorityCounts(t *testing.T) {
 	})
 }
 
-// TestSinglePodsPreemptAsWithKubeScheduler checks that the victim is the pod of the lowest
-// priority, and the preemptor uses its node. The test has no PodGroup, so it runs once for both
-// APIs.
+// TestSinglePodsPreemptAsWithKubeScheduler checks that a single pod evicts the pod of the lowest
+// priority and runs on its node. The test uses no PodGroups, so it runs only once.
 func TestSinglePodsPreemptAsWithKubeScheduler(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -313,7 +312,8 @@ func TestSinglePodsPreemptAsWithKubeScheduler(t *testing.T) {
 	}
 }
 
-// TestDisruptionBudgets checks that budgets are respected if there is a choice, and only then.
+// TestDisruptionBudgets checks that the scheduler violates a PodDisruptionBudget only if there are
+// no other victims.
 func TestDisruptionBudgets(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

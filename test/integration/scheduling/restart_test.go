@@ -12,7 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestRestart is not parallel, because other tests share the scheduler that it kills.
+// TestRestart does not run in parallel with other tests, because it kills the scheduler that they
+// share.
 func TestRestart(t *testing.T) {
 	oneByOne(t, testRestart)
 }
@@ -20,7 +21,8 @@ func TestRestart(t *testing.T) {
 func testRestart(e *env) {
 	e.AddNodes(4, "a", "b", "c", "d")
 
-	// This gang waits for its last member, for a victim, and for room.
+	// Three gangs wait when the scheduler is killed. "short" waits for a member, "taker" for a
+	// victim, and "blocked" for room.
 	e.createRunning(podSpec{name: "victim", cpus: 4, priority: "low", on: "c", change: stage.Hold})
 	e.gang(stage.Group{Name: "short", MinCount: 2}, 1, podSpec{cpus: 1, on: "a"})
 	e.gang(stage.Group{Name: "taker", MinCount: 2, Priority: "high"}, 2, podSpec{cpus: 2, on: "c"})
@@ -33,8 +35,7 @@ func testRestart(e *env) {
 	if err := scheduler.Kill(syscall.SIGKILL); err != nil {
 		e.Fatal(err)
 	}
-	// A scheduler that is killed between two bindings leaves this state. Other changes happen while
-	// no scheduler runs.
+	// Create the state that a scheduler leaves if it is killed between two bindings.
 	e.CreateGroup(stage.Group{Name: "half", MinCount: 4})
 	bound := func(pod *corev1.Pod) { pod.Spec.NodeName = e.NodeName("b") }
 	e.create(podSpec{name: "half-bound", group: "half", cpus: 1, change: bound}.times(2)...)
@@ -54,7 +55,7 @@ func testRestart(e *env) {
 	e.waitBound("blocked", 3)
 }
 
-// TestKilledWhilePlacing kills the scheduler at a random moment while it places gangs.
+// TestKilledWhilePlacing kills the scheduler at a random time while it places gangs.
 func TestKilledWhilePlacing(t *testing.T) {
 	oneByOne(t, testKilledWhilePlacing)
 }

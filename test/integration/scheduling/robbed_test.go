@@ -14,9 +14,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// robbers are the ways in which two of the seven CPUs of node a are lost while a victim there
-// terminates slowly. Resized pods are in the tests of the stepped scheduler instead: the nodes here
-// are simulated, and the API server rejects a resize on them.
+// robbers maps a description to a function that removes two of the seven CPUs of node "a" from a
+// waiting preemptor. Resized pods have other tests, because the API server rejects a resize on
+// simulated nodes.
 var robbers = map[string]func(*env){
 	"a higher priority": func(e *env) { e.create(podSpec{name: "robber", cpus: 2, priority: "higher", on: "a"}) },
 	"a pod of another scheduler": func(e *env) {
@@ -32,13 +32,14 @@ var robbers = map[string]func(*env){
 	},
 }
 
-// lingering returns a victim with a grace period of ten minutes.
+// lingering returns a victim that terminates slowly.
 func lingering(name string) podSpec {
 	return podSpec{name: name, cpus: 2, priority: "low", on: "a", grace: 600, change: stage.Hold}
 }
 
-// beginToPreempt creates a pod, or a gang of one, that preempts two pods on node a. One of them
-// terminates at once, the other slowly.
+// beginToPreempt creates a preemptor with two victims on node "a": a single pod, or a gang with one
+// member. One victim is gone when it returns, and the other one is still terminating. It returns
+// the name of the preempting pod.
 func (e *env) beginToPreempt(gang bool) (member string) {
 	e.Helper()
 	e.createRunning(podSpec{name: "stays", cpus: 2, priority: "higher", on: "a"}, lingering("victim-0"), lingering("victim-1"))
@@ -61,7 +62,7 @@ func (e *env) beginToPreempt(gang bool) (member string) {
 	return member
 }
 
-// ends makes the grace period of a slowly terminating pod end now.
+// ends ends the termination of a pod immediately.
 func (e *env) ends(name string) {
 	e.Helper()
 	e.LetGo(name)
@@ -73,7 +74,8 @@ func (e *env) ends(name string) {
 	e.Gone(name)
 }
 
-// waitTold waits until a pod's message contains a text, and returns the message.
+// waitTold waits until the condition PodScheduled of a pod contains a text. It returns the whole
+// message.
 func (e *env) waitTold(name, what string) (told string) {
 	e.Helper()
 	e.Eventually(name+" is told "+what, func(ctx context.Context) string {
@@ -93,7 +95,8 @@ func (e *env) waitTold(name, what string) (told string) {
 	return told
 }
 
-// eachRobber runs a test for each robber, with a single pod and with a gang as the preemptor.
+// eachRobber runs a test for each element of robbers: with a single pod as the preemptor, and with
+// a gang.
 func eachRobber(t *testing.T, run func(e *env, rob func(*env), gang bool)) {
 	t.Helper()
 	for way, rob := range robbers {
@@ -106,8 +109,8 @@ func eachRobber(t *testing.T, run func(e *env, rob func(*env), gang bool)) {
 	}
 }
 
-// TestRobbedOfOneVictimsRoom checks that a preemptor whose room has become too small evicts other
-// pods at once, instead of waiting for its last victim.
+// TestRobbedOfOneVictimsRoom tests a preemptor whose reserved room becomes too small while a victim
+// terminates. It must evict other pods at once, instead of waiting for the victim.
 func TestRobbedOfOneVictimsRoom(t *testing.T) {
 	t.Parallel()
 	eachRobber(t, func(e *env, rob func(*env), gang bool) {
@@ -127,8 +130,9 @@ func TestRobbedOfOneVictimsRoom(t *testing.T) {
 	})
 }
 
-// TestRoomThatIsNoUse checks that the message of an equal pod names the reservation that blocks it.
-// The pod gets the room once it is too small for the workload with the reservation.
+// TestRoomThatIsNoUse tests a pod with the priority of the preemptor. Its message must name the
+// reservation that blocks it. When the reserved room becomes too small for the preemptor, the pod
+// must get it.
 func TestRoomThatIsNoUse(t *testing.T) {
 	t.Parallel()
 	eachRobber(t, func(e *env, rob func(*env), gang bool) {
@@ -148,8 +152,9 @@ func TestRoomThatIsNoUse(t *testing.T) {
 	})
 }
 
-// TestAffinityToALeavingPod checks a pod with affinity to other pods. It is retried when the last
-// of them is gone from a cordoned node, while other pods still terminate there.
+// TestAffinityToALeavingPod tests a pod with affinity to a terminating pod on a cordoned node. The
+// scheduler must retry it when the terminating pod is gone, although another pod on that node is
+// still terminating.
 func TestAffinityToALeavingPod(t *testing.T) {
 	t.Parallel()
 	for kind, gang := range map[string]bool{"a pod": false, "a gang": true} {

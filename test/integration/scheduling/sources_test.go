@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// onBothSides runs a test with PodGroups of the two APIs in different roles, and then with
-// exchanged roles.
+// onBothSides runs a test with two environments, one for each API of PodGroups. It runs the test
+// twice, with the environments in both orders.
 func onBothSides(t *testing.T, test func(one, other *env)) {
 	t.Helper()
 	onBothAPIs(t, func(one *env) {
@@ -24,8 +24,8 @@ func onBothSides(t *testing.T, test func(one, other *env)) {
 	})
 }
 
-// TestOneAPITakesFromTheOther checks that preemption is the same if the preemptor and the victim
-// have PodGroups of different APIs.
+// TestOneAPITakesFromTheOther tests a preemptor and a victim whose PodGroups belong to different
+// APIs. The preemption must work as usual.
 func TestOneAPITakesFromTheOther(t *testing.T) {
 	t.Parallel()
 	onBothSides(t, testOneAPITakesFromTheOther)
@@ -43,8 +43,8 @@ func testOneAPITakesFromTheOther(taker, victim *env) {
 	victim.WaitEvent("victims", "Preempted", "PodGroup "+taker.Namespace+"/urgent")
 }
 
-// TestNameOfTwoPodGroups checks that a name with a PodGroup in both APIs means neither, until one
-// of them is gone.
+// TestNameOfTwoPodGroups tests two PodGroups with the same name, one in each API. Pods with this
+// name must wait until one of the PodGroups is deleted.
 func TestNameOfTwoPodGroups(t *testing.T) {
 	t.Parallel()
 	onBothSides(t, testNameOfTwoPodGroups)
@@ -54,7 +54,7 @@ func testNameOfTwoPodGroups(stays, goes *env) {
 	stays.AddNodes(4, "a")
 	goes.CreateGroup(stage.Group{Name: "g", MinCount: 1})
 	stays.CreateGroup(stage.Group{Name: "g", MinCount: 2})
-	// The PodGroup of reprieve.dev reports this for both.
+	// A condition of the PodGroup of reprieve.dev reports the problem.
 	stays.with(stage.ReprieveGroups()).WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
 		v1alpha1.ReasonAmbiguousName, "delete one of the two")
 	for i := range 2 {
@@ -68,8 +68,8 @@ func testNameOfTwoPodGroups(stays, goes *env) {
 	stays.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
 }
 
-// TestSharedNameOfARunningGang checks that a running gang stays complete if the other API gets a
-// PodGroup of its name.
+// TestSharedNameOfARunningGang creates a PodGroup with the name of a running gang's PodGroup, but
+// in the other API. The gang must continue to run.
 func TestSharedNameOfARunningGang(t *testing.T) {
 	t.Parallel()
 	onBothSides(t, testSharedNameOfARunningGang)
@@ -87,8 +87,8 @@ func testSharedNameOfARunningGang(runs, comes *env) {
 	runs.waitBound("g", 0)
 }
 
-// TestEitherWayToJoin checks that pods join a group of either API by a label or by a field of their
-// spec.
+// TestEitherWayToJoin checks that pods may name a PodGroup of each API by a label or by a field in
+// their spec.
 func TestEitherWayToJoin(t *testing.T) {
 	t.Parallel()
 	onBothSides(t, testEitherWayToJoin)
@@ -104,8 +104,8 @@ func testEitherWayToJoin(one, other *env) {
 	one.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled, "2 members")
 }
 
-// TestPodOfTwoPodGroups checks that a pod belongs to no group if its label and its spec name
-// different ones.
+// TestPodOfTwoPodGroups tests a pod whose label and spec name different PodGroups. It must not
+// become a member of either PodGroup.
 func TestPodOfTwoPodGroups(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testPodOfTwoPodGroups)
@@ -122,7 +122,7 @@ func testPodOfTwoPodGroups(e *env) {
 	}})
 	e.WaitEvent("torn", "FailedScheduling", `"x"`, `"y"`)
 	e.with(byLabel).staysUnbound("x")
-	// The two groups themselves work as usual.
+	// Other pods of the two groups must run as usual.
 	e.create(podSpec{name: "x", group: "x", cpus: 1}, podSpec{name: "y", group: "y", cpus: 1})
 	e.waitRunning("x", "y")
 	if got := e.nodeOf("torn"); got != "" {

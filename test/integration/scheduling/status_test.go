@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestStartTime checks that a group's start is the time when minCount members run together. It is
-// set again after fewer have run.
+// TestStartTime checks that the start time of a PodGroup is the time since when minCount members
+// run together. If fewer members run for a time, a later start must replace it.
 func TestStartTime(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testStartTime)
@@ -47,7 +47,7 @@ func testStartTime(e *env) {
 	e.waitNoStart("g")
 }
 
-// waitNoStart waits until a PodGroup has conditions but no start.
+// waitNoStart waits until a PodGroup has conditions and no start time.
 func (e *env) waitNoStart(group string) {
 	e.Helper()
 	e.Eventually("PodGroup "+group+" has not started", func(ctx context.Context) string {

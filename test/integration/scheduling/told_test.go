@@ -17,8 +17,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestLastDisruption checks that a group keeps the record of its preemption after it has been
-// evicted and runs again, in each disruption mode. It makes no progress, so the stops add up.
+// TestLastDisruption checks that the status of a PodGroup keeps the record of its last preemption,
+// even after the gang runs again. The gang makes no progress between two preemptions, so the number
+// of stops must increase.
 func TestLastDisruption(t *testing.T) {
 	t.Parallel()
 	each(t, map[string]bool{"mode Pod": false, "mode PodGroup": true}, func(e *env, whole bool) {
@@ -56,8 +57,8 @@ func lastDisruptionOf(obj client.Object) *v1alpha1.LastDisruption {
 	return &last
 }
 
-// TestMistakes checks that mistakes are reported if they leave work waiting for nothing or make it
-// run alone.
+// TestMistakes checks that the scheduler reports mistakes in objects that make work wait forever,
+// or run without its gang.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -86,8 +87,8 @@ func TestMistakes(t *testing.T) {
 		}
 		return ""
 	})
-	// The message would come after a minute, which is longer than a test waits. So check that there
-	// is none before.
+	// An event about a PodGroup without members must come only after a minute. So check that there
+	// is no such event yet.
 	for _, ev := range e.EventsOf(e.Context(), "empty", "") {
 		if ev.Type == corev1.EventTypeWarning && strings.Contains(ev.Reason, "NoMembers") {
 			e.Errorf("an empty group is told of at once: %s", ev.Message)
@@ -95,8 +96,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestMinCountThatIsLowered lowers minCount, so that a gang starts with the existing members that
-// have room.
+// TestMinCountThatIsLowered reduces the minCount of a waiting gang. The gang must start with the
+// members that have room.
 func TestMinCountThatIsLowered(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -116,8 +117,8 @@ func TestMinCountThatIsLowered(t *testing.T) {
 	})
 }
 
-// setMinCount changes the PodGroup. If refused is not empty, the API server must reject the change
-// with these words.
+// setMinCount changes the minCount of a PodGroup. If refused is not empty, the API server must
+// reject the change with a message that contains refused.
 func (e *env) setMinCount(group string, to int32, refused string) {
 	e.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}`, to))

@@ -16,7 +16,8 @@ import (
 
 const rackLabel = "example.com/rack"
 
-// addRack creates nodes with a value of the label that only this test uses.
+// addRack creates nodes with a label for the rack. The value of the label contains the test's
+// namespace.
 func (e *env) addRack(rack string, cpus int64, shorts ...string) {
 	e.Helper()
 	for _, short := range shorts {
@@ -27,7 +28,8 @@ func (e *env) addRack(rack string, cpus int64, shorts ...string) {
 	e.WaitReady(shorts...)
 }
 
-// waitInRack waits until that many pods of a group have a node, and checks that all are in a rack.
+// waitInRack waits until want pods of a group have a node. It checks that all nodes are in the
+// rack.
 func (e *env) waitInRack(group string, want int, rack string) {
 	e.Helper()
 	e.waitBound(group, want)
@@ -54,21 +56,23 @@ func newRacks(t *testing.T) *env {
 	return e
 }
 
-// TestGangInOneRack places a gang in the only rack with room for all, although other nodes are free.
+// TestGangInOneRack checks that a gang runs in the only rack with room for all members, although
+// nodes in other racks are free.
 func TestGangInOneRack(t *testing.T) {
 	t.Parallel()
 	e := newRacks(t)
 	e.createRunning(podSpec{name: "other", cpus: 4, priority: "low", on: "a1"})
 	e.gang(stage.Group{Name: "train", MinCount: 2, Priority: "low", TopologyKey: rackLabel}, 2, podSpec{cpus: 4})
 	e.waitInRack("train", 2, "r2")
-	// No rack has room for the next one, and nothing may be evicted for it.
+	// No rack has room for another gang. It may not preempt, so it must wait.
 	e.gang(stage.Group{Name: "next", MinCount: 2, Priority: "low", TopologyKey: rackLabel}, 2, podSpec{cpus: 4})
 	e.WaitCondition("next", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, rackLabel, e.Namespace+"-r1")
 	e.staysUnbound("next")
 }
 
-// TestGangClearsTheCheapestRack preempts where it costs least, replaces a lost member in its rack,
-// and keeps surplus members there. A second scheduler process continues.
+// TestGangClearsTheCheapestRack tests a gang that must run in one rack. It must preempt in the rack
+// with the least important pods. A replacement of a lost member must run in the same rack, even
+// after the scheduler restarts. Members past minCount may run only there.
 func TestGangClearsTheCheapestRack(t *testing.T) {
 	e := newRacks(t)
 	e.createRunning(
@@ -81,7 +85,7 @@ func TestGangClearsTheCheapestRack(t *testing.T) {
 	e.waitInRack("train", 2, "r2")
 	e.Gone("low-0")
 	e.Gone("low-1")
-	// Free nodes of the other rack are no choice for a lost member.
+	// Another rack has free nodes, but the replacement must run in the rack of its gang.
 	e.remove("train-0")
 	e.Gone("train-0")
 	e.create(podSpec{name: "train-2", group: "train", cpus: 3, priority: "high"})
@@ -98,15 +102,16 @@ func TestGangClearsTheCheapestRack(t *testing.T) {
 	}
 	e.Gone("train-1")
 	e.waitInRack("train", 2, "r2")
-	// A member past minCount joins only where the others are, and nothing is evicted for it.
+	// Members past minCount may run only in the rack of their gang, and must not preempt.
 	e.create(podSpec{name: "train-4", group: "train", cpus: 3, priority: "high"})
 	e.create(podSpec{name: "train-5", group: "train", cpus: 1, priority: "high"})
 	e.waitInRack("train", 3, "r2")
 	e.waitRunning("mid")
 }
 
-// TestGangPrefersARack keeps a gang in one rack if that costs nothing more, returns a restarted
-// member to the rack, and evicts the cheaper pods of two racks otherwise. The status names the cost.
+// TestGangPrefersARack tests a gang that prefers to run in one rack. It must run in one rack if
+// that does not increase the cost of its victims. A replacement of a lost member must run in the
+// same rack.
 func TestGangPrefersARack(t *testing.T) {
 	t.Parallel()
 	e := newRacks(t)
@@ -123,18 +128,19 @@ func TestGangPrefersARack(t *testing.T) {
 	e.waitInRack("near", 2, "r2")
 	e.waitRunning("low")
 
-	// One rack would cost the gang of the other rack.
+	// In the other rack, the victims would be the gang "near", which has a higher cost.
 	e.gang(stage.Group{Name: "far", MinCount: 2, Priority: "high", PreferredKeys: levels}, 2, podSpec{cpus: 4})
 	e.waitInRack("far", 2, "r1")
 	e.Gone("low")
-	// A key that no node has is a mistake. It is reported, and nothing is evicted.
+	// No node has this key. The PodGroup must report the mistake, and no pod may be evicted.
 	e.gang(stage.Group{Name: "lost", MinCount: 1, Priority: "high", PreferredKeys: []string{"example.com/no-such-level"}}, 1, podSpec{cpus: 3})
 	e.WaitCondition("lost", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, "example.com/no-such-level, and no node has one")
 	e.staysUnbound("lost")
 	e.waitBound("near", 2)
 }
 
-// TestGangWithoutRacks reports a key that no node has, and nothing is evicted or started in part.
+// TestGangWithoutRacks tests a gang whose topology key is not a label of any node. The PodGroup
+// must report this. No member may start, and no pod may be evicted.
 func TestGangWithoutRacks(t *testing.T) {
 	t.Parallel()
 	e := newRacks(t)
@@ -150,7 +156,7 @@ func TestGangWithoutRacks(t *testing.T) {
 		}
 		return ""
 	})
-	// A label that appears later is noticed.
+	// After a node gets the label, the scheduler must retry the gang.
 	node, err := e.Kube.CoreV1().Nodes().Get(e.Context(), e.NodeName("a1"), metav1.GetOptions{})
 	if err != nil {
 		e.Fatal(err)

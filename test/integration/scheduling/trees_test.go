@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// composite creates a CompositePodGroup below a parent; "" for none.
+// composite creates a CompositePodGroup. parent is the name of its parent, or "" if it has none.
 func (e *env) composite(name, parent, priority string, minGroupCount int32, mode v1alpha1.CompositeDisruptionMode) {
 	e.Helper()
 	c := &v1alpha1.CompositePodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
@@ -29,7 +29,7 @@ func (e *env) composite(name, parent, priority string, minGroupCount int32, mode
 	e.Create(c)
 }
 
-// leaf creates a PodGroup below a parent, with as many members as it needs.
+// leaf creates a PodGroup below a parent, with minCount members.
 func (e *env) leaf(name, parent, priority string, members int, pod podSpec) {
 	e.Helper()
 	g := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
@@ -43,7 +43,8 @@ func (e *env) leaf(name, parent, priority string, members int, pod podSpec) {
 	e.create(pod.times(members)...)
 }
 
-// waitComposite waits for the condition PodGroupScheduled of a CompositePodGroup.
+// waitComposite waits until the condition PodGroupScheduled of a CompositePodGroup has the status
+// and the reason.
 func (e *env) waitComposite(name string, status metav1.ConditionStatus, reason string) {
 	e.Helper()
 	e.Eventually("the condition of CompositePodGroup "+name, func(ctx context.Context) string {
@@ -92,7 +93,8 @@ func TestTreeIsPreemptedByItsHighestMode(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		root, middle v1alpha1.CompositeDisruptionMode
-		// stays is true if the PodGroup outside of the unit keeps its node. target is the unit.
+		// stays is true if the PodGroup outside of the evicted unit must keep its nodes. target is
+		// the name of the unit.
 		stays  bool
 		target string
 	}{
@@ -135,7 +137,7 @@ func TestFlawedTreesStartNothing(t *testing.T) {
 	cases := map[string]struct {
 		plant      func(e *env)
 		wantReason string
-		// wantNamed is part of the message.
+		// wantNamed is a part of the expected message.
 		wantNamed string
 	}{
 		"a parent that never comes": {wantReason: v1alpha1.ReasonParentNotFound, wantNamed: `the parent "r0"`, plant: func(*env) {}},

@@ -21,9 +21,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestRefusedBindings checks a preemptor whose bindings the API server rejects, while a controller
-// creates its victims again. After the first time, no pod is evicted for the preemptor until it is
-// changed.
+// TestRefusedBindings tests a preemptor whose bindings the API server rejects, while a controller
+// replaces its victims. After the first failure, the scheduler must not evict pods for it again
+// until the preemptor is changed.
 func TestRefusedBindings(t *testing.T) {
 	t.Parallel()
 	each(t, map[string]int{"of a pod": 0, "of a gang": 2}, func(e *env, members int) {
@@ -75,7 +75,7 @@ func TestRefusedBindings(t *testing.T) {
 	})
 }
 
-// replicas creates a ReplicaSet.
+// replicas creates a ReplicaSet with count pods.
 func (e *env) replicas(name string, count int32, of podSpec) {
 	e.Helper()
 	of.name = name
@@ -97,7 +97,8 @@ func (e *env) replicas(name string, count int32, of podSpec) {
 	})
 }
 
-// countEvicted counts the pods with a name prefix that are preempted from now on.
+// countEvicted watches pods with a name prefix. It returns a function that returns the number of
+// preempted pods so far.
 func (e *env) countEvicted(prefix string) func() int {
 	e.Helper()
 	var mu sync.Mutex
@@ -121,8 +122,8 @@ func (e *env) countEvicted(prefix string) func() int {
 	}
 }
 
-// refuseBindings creates a policy that rejects the bindings of pods with a name prefix, until allow
-// is called.
+// refuseBindings creates an admission policy that rejects bindings of pods with a name prefix. The
+// function allow removes the policy.
 func (e *env) refuseBindings(prefix string) (allow func()) {
 	e.Helper()
 	name := e.Namespace + ".example.com"
@@ -183,7 +184,7 @@ func (e *env) removePolicy(policy *admissionregistrationv1.ValidatingAdmissionPo
 	}
 }
 
-// annotate changes an annotation of a pod, as its owner could.
+// annotate changes an annotation of a pod.
 func (e *env) annotate(name string) {
 	e.Helper()
 	patch := []byte(`{"metadata":{"annotations":{"example.com/retry":"now"}}}`)

@@ -9,13 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// pods lists the pods of one of the test's groups.
+// pods returns the pods of a group in the test's namespace.
 func (e *env) pods(ctx context.Context, group string) []corev1.Pod {
 	e.Helper()
 	return slices.DeleteFunc(e.AllPods(ctx), func(pod corev1.Pod) bool { return e.Groups.MemberOf(&pod) != group })
 }
 
-// bound counts the pods of a group that have a node and do not terminate.
+// bound returns the number of a group's pods that have a node and are not terminating.
 func (e *env) bound(ctx context.Context, group string) int {
 	n := 0
 	for _, pod := range e.pods(ctx, group) {
@@ -26,7 +26,7 @@ func (e *env) bound(ctx context.Context, group string) int {
 	return n
 }
 
-// waitBound waits until exactly the given number of pods of a group have a node.
+// waitBound waits until exactly want pods of a group have a node.
 func (e *env) waitBound(group string, want int) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("%d pods of %s have a node", want, group), func(ctx context.Context) string {
@@ -37,7 +37,7 @@ func (e *env) waitBound(group string, want int) {
 	})
 }
 
-// waitRunning waits until the pods run, so that they have a start time.
+// waitRunning waits until the named pods run. A running pod has a start time.
 func (e *env) waitRunning(names ...string) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("pods %v run", names), func(ctx context.Context) string {
@@ -54,7 +54,7 @@ func (e *env) waitRunning(names ...string) {
 	})
 }
 
-// staysUnbound checks for a while that no pod of a group gets a node.
+// staysUnbound checks for some time that no pod of a group has a node.
 func (e *env) staysUnbound(group string) {
 	e.Helper()
 	e.Never("no pod of "+group+" gets a node", func(ctx context.Context) string {
@@ -65,7 +65,7 @@ func (e *env) staysUnbound(group string) {
 	})
 }
 
-// nodeOf returns the short name of a pod's node.
+// nodeOf returns the short name of the node of a pod.
 func (e *env) nodeOf(name string) string {
 	e.Helper()
 	return strings.TrimPrefix(e.Pod(name).Spec.NodeName, e.Namespace+"-")
