@@ -13,20 +13,22 @@ import (
 	"time"
 )
 
-// SetBehind makes the clocks of the proxy's callers appear to be behind, from their next call on.
-// The proxy shifts all times in responses forward, and all times in requests back. Call it before a
-// caller starts, because the caller would otherwise see times of both clocks. Calls must be in
-// JSON. With 0, which is the default, times do not change.
+// SetBehind makes the clocks of the proxy's callers appear to be behind by a duration. The proxy
+// adds the duration to all times in responses, and subtracts it from all times in requests. All
+// calls must be in JSON.
+//
+// Call SetBehind before a caller starts. Otherwise the caller sees times of two different clocks. A
+// duration of 0, the default, does not change times.
 func (p *Proxy) SetBehind(by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.behind = by
 }
 
-// behindKey is the key of the shift in the context of a call.
+// behindKey is the key of a call's time shift in its context.
 type behindKey struct{}
 
-// setBack shifts the times in a request to a clock that is behind.
+// setBack subtracts the shift from the times in a request.
 func (p *Proxy) setBack(r *http.Request, body []byte) *http.Request {
 	p.mu.RLock()
 	by := p.behind
@@ -34,7 +36,7 @@ func (p *Proxy) setBack(r *http.Request, body []byte) *http.Request {
 	if by == 0 {
 		return r
 	}
-	// The proxy must be able to read the response.
+	// Ask for JSON without compression, so that setForward can read the response.
 	r.Header.Del("Accept-Encoding")
 	r.Header.Set("Accept", "application/json")
 	if len(body) > 0 {
@@ -44,7 +46,7 @@ func (p *Proxy) setBack(r *http.Request, body []byte) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), behindKey{}, by))
 }
 
-// setForward shifts the times in a response to a clock that is ahead of the caller's.
+// setForward adds the shift to the times in a response.
 func setForward(response *http.Response) error {
 	by, ok := response.Request.Context().Value(behindKey{}).(time.Duration)
 	if !ok {
@@ -60,7 +62,8 @@ func setForward(response *http.Response) error {
 	return nil
 }
 
-// shifted shifts times line by line. Each event of a watch is one line.
+// shifted is a response body with shifted times. It processes one line after the other. Each event
+// of a watch is one line.
 type shifted struct {
 	from  io.ReadCloser
 	lines *bufio.Reader
@@ -69,7 +72,7 @@ type shifted struct {
 	err   error
 }
 
-// Read reads the shifted text.
+// Read implements io.Reader.
 func (s *shifted) Read(to []byte) (int, error) {
 	for len(s.ready) == 0 && s.err == nil {
 		var line []byte
@@ -84,10 +87,10 @@ func (s *shifted) Read(to []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends the stream.
+// Close implements io.Closer.
 func (s *shifted) Close() error { return s.from.Close() }
 
-// shift shifts all times in a JSON text.
+// shift adds a duration to all times in a JSON text.
 func shift(text []byte, by time.Duration) []byte {
 	return timeText().ReplaceAllFunc(text, func(found []byte) []byte {
 		at, err := time.Parse(time.RFC3339Nano, string(found[1:len(found)-1]))

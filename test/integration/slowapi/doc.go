@@ -1,6 +1,7 @@
-// Package slowapi is a proxy in front of a playground's API server that delays or fails calls when
-// a test asks for it. A process that has its kubeconfig talks through the proxy.
+// Package slowapi is a proxy for the API server of a playground, for tests. It delays calls or
+// makes them fail. Processes use the proxy through a kubeconfig.
 //
-// Use it for the duration of calls, and for callers that end during a call. For the order of calls,
-// and for calls that wait for another event, use preemption/turnstile.
+// The package is for tests about the duration of calls, and about callers that end during a call.
+// For tests about the order of calls, and for calls that wait for another event, use
+// preemption/turnstile.
 package slowapi

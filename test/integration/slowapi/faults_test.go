@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// watching begins a watch, and fails the test if that does not work.
+// watching starts a watch. The test fails if the watch cannot start.
 func watching(t *testing.T, client kubernetes.Interface) watch.Interface {
 	t.Helper()
 	w, err := client.CoreV1().Pods("ns").Watch(t.Context(), metav1.ListOptions{})
@@ -28,7 +28,8 @@ func watching(t *testing.T, client kubernetes.Interface) watch.Interface {
 	return w
 }
 
-// serveForever serves watches until the server ends, and answers all other calls with a pod.
+// serveForever responds to watches with an endless stream without events. It responds to all other
+// calls with a pod.
 func serveForever(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("watch") == "" {
 		servePod(w, r)
@@ -40,8 +41,8 @@ func serveForever(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestCutWatches checks that watches end. Watches that begin afterwards continue, as do other
-// calls.
+// TestCutWatches checks that CutWatches ends running watches. Later watches and other calls must
+// work.
 func TestCutWatches(t *testing.T) {
 	t.Parallel()
 	p, client := behind(t, serveForever)
@@ -66,7 +67,7 @@ func TestCutWatches(t *testing.T) {
 	}
 }
 
-// TestTooManyRequests checks that a client is told to retry, and does so.
+// TestTooManyRequests checks that a client retries after a response with the status 429.
 func TestTooManyRequests(t *testing.T) {
 	t.Parallel()
 	p, client := behind(t, servePod)
@@ -82,14 +83,15 @@ func TestTooManyRequests(t *testing.T) {
 		t.Errorf("%d calls in %v: %v", calls.Load(), time.Since(began), err)
 	}
 	p.Set(func(Call) Answer { return Answer{Refuse: http.StatusTooManyRequests} })
-	// A client without retries gets the reason.
+	// Without retries, the client must return the reason in the response.
 	request := client.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces/ns/pods/p").MaxRetries(0)
 	if err := request.Do(t.Context()).Error(); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("It is answered with %v", err)
 	}
 }
 
-// TestPretend checks that a client gets a success, although nothing is written.
+// TestPretend checks that a client gets a successful response, and that the API server does not get
+// the call.
 func TestPretend(t *testing.T) {
 	t.Parallel()
 	p, client := behind(t, func(http.ResponseWriter, *http.Request) { t.Error("The API server hears of it") })
@@ -101,7 +103,7 @@ func TestPretend(t *testing.T) {
 	}
 }
 
-// TestUntil checks that a call waits until the channel is closed.
+// TestUntil checks that a call waits until the channel Until is closed.
 func TestUntil(t *testing.T) {
 	t.Parallel()
 	p, client := behind(t, servePod)
@@ -123,8 +125,9 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// TestBehind checks a client whose clock is behind. It reads later times, and writes earlier ones,
-// in lists and in watches.
+// TestBehind tests a client whose clock is behind. The times that it reads must be later than on
+// the API server, and the times that it writes must arrive earlier. This must hold in lists and in
+// watches.
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	const truth = `"2026-05-01T12:00:00Z"`

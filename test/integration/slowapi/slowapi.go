@@ -23,39 +23,39 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Forever as a delay before a call keeps the call from the API server until its caller ends.
+// Forever is a delay for Answer.Before. It holds a call until its caller ends.
 const Forever = 24 * time.Hour
 
-// Call describes a call.
+// Call describes an API call.
 type Call struct {
 	Method, Path string
-	// Body is the content of a call that writes.
+	// Body is the body of the request. It is empty for a GET.
 	Body []byte
-	// Watch is true for a watch.
+	// Watch is true if the call is a watch.
 	Watch bool
 }
 
-// Answer is the treatment of one call. The zero Answer forwards the call at once.
+// Answer tells the proxy how to handle a call. With the zero Answer, the proxy forwards the call
+// without a delay.
 type Answer struct {
-	// Before and After are the delays on the way to the API server and back. If the caller ends
-	// before the call reaches the API server, the call is dropped. Every other call completes, even
-	// if its caller has ended.
+	// Before is the delay before the call is forwarded, and After is the delay of the response. If
+	// the caller ends during Before, the call is not forwarded. After a call is forwarded, it
+	// completes even if the caller ends.
 	Before, After time.Duration
-	// Until, if not nil, delays the call until the channel is closed. This delay is before all
-	// others.
+	// Until, if not nil, holds the call until the channel is closed. The delay Before follows.
 	Until <-chan struct{}
-	// Refuse is the HTTP status of a response by the proxy itself; 0 for none. The response with
-	// status 429 asks for a retry after a second.
+	// Refuse is the HTTP status code of an error response by the proxy, or 0 to forward the call. A
+	// response with the code 429 tells the client to retry after a second.
 	Refuse int
-	// Pretend responds with the content of the request, as if it had been written. The API server
-	// does not get the call.
+	// If Pretend is true, the proxy responds with the body of the request, as if the API server had
+	// accepted it. The call is not forwarded.
 	Pretend bool
 }
 
-// Rule returns the treatment of a call. It is called from many goroutines.
+// Rule returns the Answer for a call. It must be safe for concurrent use.
 type Rule func(Call) Answer
 
-// Proxy forwards calls to an API server. Its methods may be called from any goroutine.
+// Proxy forwards calls to an API server. Its methods are safe for concurrent use.
 type Proxy struct {
 	server  *httptest.Server
 	forward *httputil.ReverseProxy
@@ -64,16 +64,15 @@ type Proxy struct {
 
 	mu   sync.RWMutex
 	rule Rule
-	// watching are the watches since the last cut.
+	// watching has the watches that CutWatches ends.
 	watching watches
-	// behind is how much the callers' clocks are behind.
+	// behind is the duration by which the callers' clocks are behind.
 	behind time.Duration
-	// active counts the calls under way that were not forwarded at once.
+	// active is the number of calls in progress whose Answer is not the zero Answer.
 	active atomic.Int64
 }
 
-// Start runs a proxy for the duration of the test. All callers have the rights of the
-// configuration.
+// Start starts a proxy that ends with the test. It uses the credentials of config for all calls.
 func Start(t testing.TB, config *rest.Config) *Proxy {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -88,11 +87,11 @@ func Start(t testing.TB, config *rest.Config) *Proxy {
 	p := &Proxy{running: running, forward: &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport: transport,
-		// Watches are streams.
+		// Forward the events of watches without a delay.
 		FlushInterval: -1,
-		// The caller sees a broken connection, as with an API server that is down.
+		// Break the connection, like an API server that stops.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-		// Broken connections are the purpose of this proxy.
+		// Ignore the log, because the tests break connections on purpose.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}}
 	p.forward.ModifyResponse = setForward
@@ -100,7 +99,8 @@ func Start(t testing.TB, config *rest.Config) *Proxy {
 	p.Clear()
 	p.server = httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(func() {
-		// Callers that still run would reconnect, and Close would wait for them.
+		// Close the connections first. Otherwise Close would wait for callers that still run, and
+		// these would reconnect.
 		end()
 		p.server.CloseClientConnections()
 		p.server.Close()
@@ -108,21 +108,21 @@ func Start(t testing.TB, config *rest.Config) *Proxy {
 	return p
 }
 
-// Set replaces the rule for all calls from now on.
+// Set sets the rule for all later calls.
 func (p *Proxy) Set(rule Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rule = rule
 }
 
-// Clear forwards all calls from now on.
+// Clear removes the rule: all later calls are forwarded without a delay.
 func (p *Proxy) Clear() { p.Set(func(Call) Answer { return Answer{} }) }
 
-// Active returns the number of calls under way that were not forwarded at once. After the callers
-// have ended, it becomes 0 once each call is completed or dropped.
+// Active returns the number of calls in progress whose Answer is not the zero Answer. After all
+// callers have ended, it becomes 0 when each of these calls is completed or dropped.
 func (p *Proxy) Active() int { return int(p.active.Load()) }
 
-// Kubeconfig writes a kubeconfig for the proxy, and returns its path.
+// Kubeconfig writes a kubeconfig with the address of the proxy, and returns its path.
 func (p *Proxy) Kubeconfig(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -142,7 +142,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	call := Call{Method: r.Method, Path: r.URL.Path, Watch: r.Method == http.MethodGet && r.URL.Query().Get("watch") != ""}
 	if r.Method != http.MethodGet {
 		var err error
-		// Read the whole body. The server notices the end of a caller only after that.
+		// Read the whole body. The HTTP server notices the end of the caller only after that.
 		if call.Body, err = io.ReadAll(r.Body); err != nil {
 			return
 		}
@@ -176,7 +176,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.forward.ServeHTTP(&late{ResponseWriter: w, caller: caller, by: answer.After}, r.WithContext(through))
 }
 
-// bind returns a context that also ends with another context.
+// bind returns a copy of ctx that is also canceled when the context "with" is canceled.
 func bind(ctx, with context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(with, cancel)
@@ -186,7 +186,7 @@ func bind(ctx, with context.Context) (context.Context, func()) {
 	}
 }
 
-// ask returns the treatment of a call, and counts the call if it is not forwarded at once.
+// ask returns the Answer for a call. It increases active if the Answer is not the zero Answer.
 func (p *Proxy) ask(call Call) Answer {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -197,7 +197,8 @@ func (p *Proxy) ask(call Call) Answer {
 	return answer
 }
 
-// held waits until a channel is closed, if it is not nil. It returns false if the caller has ended.
+// held waits until the channel is closed. It returns true at once if the channel is nil, and false
+// if the caller ends first.
 func held(caller context.Context, until <-chan struct{}) bool {
 	if until == nil {
 		return true
@@ -210,7 +211,7 @@ func held(caller context.Context, until <-chan struct{}) bool {
 	}
 }
 
-// pause waits. It returns false if the caller has ended.
+// pause waits for a duration. It returns false if the caller ends first.
 func pause(caller context.Context, d time.Duration) bool {
 	if caller.Err() != nil {
 		return false
@@ -228,7 +229,7 @@ func pause(caller context.Context, d time.Duration) bool {
 	}
 }
 
-// late delays a response once.
+// late is a response writer that delays the response.
 type late struct {
 	http.ResponseWriter
 
@@ -237,16 +238,17 @@ type late struct {
 	once   sync.Once
 }
 
-// WriteHeader sends the status after the delay.
+// WriteHeader implements http.ResponseWriter. The first call waits for the delay.
 func (l *late) WriteHeader(status int) {
 	l.once.Do(func() { pause(l.caller, l.by) })
 	l.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets the proxy flush streams.
+// Unwrap returns the wrapped writer for http.ResponseController, so that the proxy can flush
+// streams.
 func (l *late) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
-// refuse responds with an error of an API server.
+// refuse responds with an error in the format of the API server.
 func refuse(w http.ResponseWriter, code int) {
 	reason := metav1.StatusReasonInternalError
 	switch code {

@@ -21,7 +21,8 @@ import (
 
 const patience = time.Minute
 
-// behind returns a client of a proxy, and a server behind the proxy.
+// behind starts a proxy for a server that serve implements. It returns the proxy and a client that
+// uses it.
 func behind(t *testing.T, serve http.HandlerFunc) (*Proxy, kubernetes.Interface) {
 	t.Helper()
 	server := httptest.NewServer(serve)
@@ -38,7 +39,7 @@ func behind(t *testing.T, serve http.HandlerFunc) (*Proxy, kubernetes.Interface)
 	return p, client
 }
 
-// servePod answers every call with a pod.
+// servePod responds to every call with a pod.
 func servePod(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprint(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p"}}`)
@@ -88,13 +89,13 @@ func TestProxy(t *testing.T) {
 			if pod, _, err := patch(); err != nil || pod != "p" {
 				t.Errorf("Once there is no rule: %q, %v", pod, err)
 			}
-			// The caller may get its answer a moment before the count falls.
+			// The caller may get the response a moment before the number of active calls decreases.
 			eventuallyActive(t, p, 0)
 		})
 	}
 }
 
-// eventuallyActive waits until the given number of calls are in progress.
+// eventuallyActive waits until Active returns a number.
 func eventuallyActive(t *testing.T, p *Proxy, want int) {
 	t.Helper()
 	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, patience, true, func(context.Context) (bool, error) {
@@ -104,8 +105,8 @@ func eventuallyActive(t *testing.T, p *Proxy, want int) {
 	}
 }
 
-// TestProxyAndCallersThatEnd checks callers that end early. A call that has reached the API server
-// completes, and no other call does.
+// TestProxyAndCallersThatEnd tests callers that end during a call. A call that has reached the API
+// server must complete. Other calls must be dropped.
 func TestProxyAndCallersThatEnd(t *testing.T) {
 	t.Parallel()
 	arrived, finish, outcome := make(chan string, 10), make(chan struct{}), make(chan error, 10)
@@ -150,7 +151,7 @@ func TestProxyAndCallersThatEnd(t *testing.T) {
 	}
 }
 
-// TestProxyStreams checks that the proxy forwards events immediately.
+// TestProxyStreams checks that the proxy forwards events of a watch without a delay.
 func TestProxyStreams(t *testing.T) {
 	t.Parallel()
 	events := make(chan string)
@@ -191,7 +192,8 @@ func TestProxyStreams(t *testing.T) {
 	}
 }
 
-// TestProxyWithoutAServer breaks connections.
+// TestProxyWithoutAServer checks that the proxy breaks connections if it cannot reach the API
+// server.
 func TestProxyWithoutAServer(t *testing.T) {
 	t.Parallel()
 	p := Start(t, &rest.Config{Host: "http://127.0.0.1:1"})

@@ -5,23 +5,23 @@ import (
 	"sync"
 )
 
-// watches are the watches that began between two cuts.
+// watches is a set of watches that end together.
 type watches struct {
-	// ctx is the context of the watches, and cut cancels it.
+	// ctx is the context of all watches in the set. cut cancels it.
 	ctx context.Context
 	cut context.CancelFunc
-	// underWay counts the watches.
+	// underWay counts the running watches of the set.
 	underWay *sync.WaitGroup
 }
 
-// newWatches returns an empty set of watches that end with ctx at the latest.
+// newWatches returns an empty set. Its watches end at the latest when ctx ends.
 func newWatches(ctx context.Context) watches {
 	ctx, cut := context.WithCancel(ctx)
 	return watches{ctx: ctx, cut: cut, underWay: &sync.WaitGroup{}}
 }
 
-// CutWatches ends all watches under way, possibly in the middle of an event. It returns once they
-// have ended, so they report no later event.
+// CutWatches ends all running watches, possibly in the middle of an event. When it returns, these
+// watches deliver no more events.
 func (p *Proxy) CutWatches() {
 	p.mu.Lock()
 	cut := p.watching
@@ -31,8 +31,8 @@ func (p *Proxy) CutWatches() {
 	cut.underWay.Wait()
 }
 
-// lifeOf returns a context that ends when the proxy must end the call. The caller must call ended
-// at the end of the call.
+// lifeOf returns a context that is canceled when the proxy must end the call. The caller must call
+// the function ended when the call is complete.
 func (p *Proxy) lifeOf(call Call) (life context.Context, ended func()) {
 	if !call.Watch {
 		return p.running, func() {}
