@@ -9,17 +9,17 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// actor takes one step after another. The lock guards the state that its steps share with the test.
+// actor performs steps in a loop. The lock guards the state that its steps share with the test.
 type actor struct {
 	mu sync.Mutex
-	// said is the last logged error.
+	// said is the text of the last logged error.
 	said string
 }
 
-// repeat takes a step at each beat until ctx is done. The API server may be gone, or reject a call:
-// an error is logged once in a row, and the next step tries again.
+// repeat performs a step at each beat until ctx is done. A step may fail, because the API server
+// may be down or reject a call. repeat logs an error once and continues with the next step.
 func (a *actor) repeat(ctx context.Context, s *stage.Stage, name string, step func(context.Context) error) {
-	// The poll ends with ctx, which is no error.
+	// Ignore the error. It only reports the end of ctx.
 	_ = wait.PollUntilContextCancel(ctx, beat, true, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()

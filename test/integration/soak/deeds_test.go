@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// years is a grace period in seconds that no run lives to see the end of.
+	// years is a grace period in seconds. It is much longer than any run of the test.
 	years = 1_000_000_000
-	// filling is the size of an annotation in bytes. The API server admits 256 KiB.
+	// filling is the size of a large annotation in bytes. The API server permits 256 KiB.
 	filling = 200 << 10
 )
 
-// deed is an action of the tenant against the rules for others.
+// deed is a hostile action of the tenant, which must not affect other users.
 type deed struct {
 	name string
 	do   func(t *tenant, ctx context.Context, pods map[string][]*corev1.Pod) (done bool, err error)
 }
 
-// deeds lists all deeds.
+// deeds returns all deeds.
 func deeds() []deed {
 	return []deed{
 		{"relabels a running pod", (*tenant).relabel},
@@ -43,7 +43,8 @@ func deeds() []deed {
 	}
 }
 
-// pick returns a random pod with a node that does not terminate, of a job that is not raised.
+// pick returns a random running pod of the tenant, and its job. The job must match "is" and must
+// not be in t.raised.
 func (t *tenant) pick(pods map[string][]*corev1.Pod, is func(*job) bool) (*job, *corev1.Pod) {
 	var candidates []*corev1.Pod
 	for _, name := range slices.Sorted(maps.Keys(t.jobs)) {
@@ -67,7 +68,8 @@ func anyJob(*job) bool { return true }
 
 func anyGang(j *job) bool { return j.gang }
 
-// relabel takes the queue and the group off a running pod, or gives them back.
+// relabel removes the label for the queue or the group from a running pod, or adds the removed
+// label again.
 func (t *tenant) relabel(ctx context.Context, pods map[string][]*corev1.Pod) (bool, error) {
 	j, pod := t.pick(pods, anyJob)
 	if pod == nil {
@@ -84,7 +86,7 @@ func (t *tenant) relabel(ctx context.Context, pods map[string][]*corev1.Pod) (bo
 	return true, client.IgnoreNotFound(t.edit.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(text))))
 }
 
-// deleteGroup deletes the PodGroup of running members. keepUp creates it again.
+// deleteGroup deletes a PodGroup with running members. The function keepUp creates it again.
 func (t *tenant) deleteGroup(ctx context.Context, pods map[string][]*corev1.Pod) (bool, error) {
 	j, pod := t.pick(pods, anyGang)
 	if pod == nil {
@@ -94,14 +96,14 @@ func (t *tenant) deleteGroup(ctx context.Context, pods map[string][]*corev1.Pod)
 	return true, client.IgnoreNotFound(t.edit.Delete(ctx, j.groupIn(tenantNamespace)))
 }
 
-// raise replaces the PodGroup of a running gang by one with a class that tolerates most preemptors,
-// and with the mode PodGroup.
+// raise replaces the PodGroup of a running gang. The new PodGroup has a PriorityClass that
+// tolerates most preemptors, and the disruption mode PodGroup.
 func (t *tenant) raise(ctx context.Context, pods map[string][]*corev1.Pod) (bool, error) {
 	j, pod := t.pick(pods, anyGang)
 	if pod == nil || t.random.IntN(3) > 0 || len(pods[j.name]) < j.members || time.Since(j.changed) < recreateAfter {
 		return false, nil
 	}
-	// A member that is being placed could still get its node by the new class.
+	// Do nothing while a member has no node. The member could still be placed with the new class.
 	for _, member := range pods[j.name] {
 		if member.Spec.NodeName == "" {
 			return false, nil
@@ -117,7 +119,7 @@ func (t *tenant) raise(ctx context.Context, pods map[string][]*corev1.Pod) (bool
 	return true, t.edit.Create(ctx, better)
 }
 
-// replace deletes a member. keepUp creates another one.
+// replace deletes a member of a gang. The function keepUp creates another one.
 func (t *tenant) replace(ctx context.Context, pods map[string][]*corev1.Pod) (bool, error) {
 	j, pod := t.pick(pods, anyGang)
 	if pod == nil {
@@ -126,7 +128,8 @@ func (t *tenant) replace(ctx context.Context, pods map[string][]*corev1.Pod) (bo
 	return true, t.deletePod(ctx, pod, j.grace)
 }
 
-// linger deletes a pod with a grace period of years, unless there is one.
+// linger deletes a pod with an extremely long grace period. It does nothing while another such pod
+// exists.
 func (t *tenant) linger(ctx context.Context, pods map[string][]*corev1.Pod) (bool, error) {
 	for _, pod := range slices.Concat(slices.Collect(maps.Values(pods))...) {
 		if _, ok := t.stuck[pod.Name]; ok {
@@ -142,7 +145,7 @@ func (t *tenant) linger(ctx context.Context, pods map[string][]*corev1.Pod) (boo
 	return true, t.deletePod(ctx, pod, years)
 }
 
-// toggle changes minCount of the gang that fits nowhere between 1 and a huge number.
+// toggle changes the minCount of the gang that has no room: it sets 1 or a very large number.
 func (t *tenant) toggle(ctx context.Context, _ map[string][]*corev1.Pod) (bool, error) {
 	j := t.jobs[misfit]
 	if j == nil || j.made == 0 {
@@ -155,7 +158,7 @@ func (t *tenant) toggle(ctx context.Context, _ map[string][]*corev1.Pod) (bool, 
 	return true, t.patchGroup(ctx, misfit, fmt.Sprintf(`{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}`, minCount))
 }
 
-// fill sets a large annotation of a PodGroup.
+// fill adds a large annotation to a PodGroup.
 func (t *tenant) fill(ctx context.Context, pods map[string][]*corev1.Pod) (bool, error) {
 	j, pod := t.pick(pods, anyGang)
 	if pod == nil || t.random.IntN(5) > 0 {

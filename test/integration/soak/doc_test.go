@@ -1,8 +1,9 @@
-// Package soak runs two schedulers, one of which leads, on a cluster while work is created and
-// deleted, nodes are lost, and one fault follows another. It checks the guarantees of Reprieve all
-// the time; test/integration/soak/invariants defines the checks.
+// Package soak is an endurance test. It runs two schedulers, a leader and a standby, on a cluster.
+// During the test, it creates and deletes work, deletes nodes, and causes one fault after another.
+// It continuously checks the guarantees of Reprieve, which test/integration/soak/invariants
+// defines.
 //
-// The states to check are read from etcd itself, so that no state is missed and all are in their
-// order, regardless of faults of the API server. make soak runs for an hour, and writes
+// The test reads the states of objects from etcd. So it sees every state in the correct order, even
+// if the API server fails. make soak runs the test for an hour, and writes
 // docs/results/endurance.md.
 package soak

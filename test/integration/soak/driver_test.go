@@ -22,41 +22,42 @@ import (
 )
 
 const (
-	// beat is the interval between two actions of the driver.
+	// beat is the interval between two actions of an actor.
 	beat = 200 * time.Millisecond
-	// callTimeout bounds each call of the driver.
+	// callTimeout is the timeout of each API call of an actor.
 	callTimeout = 5 * time.Second
-	// recreateAfter is the time without created or deleted pods of a job after which its missing
-	// pods are created again.
+	// recreateAfter is the delay before the missing pods of a job are created. It starts with the
+	// last change of the job's pods.
 	recreateAfter = 2 * time.Second
-	// jobLabel is the label with the name of a pod's job.
+	// jobLabel is a pod label. Its value is the name of the pod's job.
 	jobLabel = "soak.reprieve.dev/job"
 )
 
-// job is work that exists until the driver deletes it: a gang or a single pod.
+// job is a gang or a single pod. Its pods are replaced until the driver deletes the job.
 type job struct {
 	name, class, queue string
 	members, minCount  int
 	cpus, grace        int64
 	gang, whole        bool
-	// made counts the pods that were created for the job, and changed is the time of the last one.
+	// made is the number of pods that have been created for the job. changed is the time of the
+	// last change.
 	made    int
 	changed time.Time
 }
 
-// phase selects the actions of the driver.
+// phase determines which actions the driver performs.
 type phase int
 
 const (
-	// In the phase still, the driver only completes deletions.
+	// In this phase, the driver only completes deletions.
 	still phase = iota
-	// In the phase settling, it also creates missing pods of jobs.
+	// In this phase, the driver also creates the missing pods of jobs.
 	settling
-	// In the phase working, it also creates and deletes jobs.
+	// In this phase, the driver also creates and deletes jobs, and deletes nodes.
 	working
 )
 
-// driver creates and deletes work. Only run makes calls.
+// driver is an actor that creates and deletes work. Only its method run makes API calls.
 type driver struct {
 	*stage.Stage
 	actor
@@ -68,9 +69,10 @@ type driver struct {
 	jobs  map[string]*job
 	// ending has the deleted jobs whose objects may still exist.
 	ending map[string]*job
-	// lost has the deleted nodes, with the time of their replacement.
+	// lost maps the name of a deleted node to the time when it is replaced.
 	lost map[string]time.Time
-	// names counts jobs, and hosts counts nodes.
+	// names is the number of jobs so far, and hosts the number of nodes. They are used for unique
+	// names.
 	names, hosts int
 }
 
@@ -87,9 +89,8 @@ func (d *driver) turnTo(p phase) {
 	d.phase = p
 }
 
-// unsettled describes an incomplete action of the driver; "" if there is none. A job that lacks
-// pods is incomplete. If a pod was deleted while it was bound, the other pods of its gang may wait
-// on nodes for the next one.
+// unsettled describes incomplete actions of the driver, or returns "" if there are none. Missing
+// pods of a job are incomplete, because other members of a gang may wait on their nodes for them.
 func (d *driver) unsettled() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,7 +104,7 @@ func (d *driver) unsettled() string {
 	return ""
 }
 
-// run performs one action after the other until ctx is done.
+// run performs actions until ctx is done.
 func (d *driver) run(ctx context.Context) { d.repeat(ctx, d.Stage, "driver", d.step) }
 
 func (d *driver) step(ctx context.Context) error {
@@ -127,7 +128,7 @@ func (d *driver) step(ctx context.Context) error {
 	return d.happen(ctx, pods)
 }
 
-// pods returns the existing pods, by job.
+// pods returns the existing pods by the name of their job.
 func (d *driver) pods() map[string][]*corev1.Pod {
 	out := make(map[string][]*corev1.Pod)
 	d.observer.with(func(c *invariants.Checker) {
@@ -150,7 +151,7 @@ func cmpNames(a, b string) int {
 	return 1
 }
 
-// happen performs a random action, or none.
+// happen performs a random action, or no action.
 func (d *driver) happen(ctx context.Context, pods map[string][]*corev1.Pod) error {
 	switch dice := d.random.IntN(100); {
 	case dice < 50:
@@ -170,7 +171,7 @@ func (d *driver) happen(ctx context.Context, pods map[string][]*corev1.Pod) erro
 	return nil
 }
 
-// demand returns the total request of all jobs.
+// demand returns the sum of the CPU requests of all jobs.
 func (d *driver) demand() int64 {
 	sum := int64(0)
 	for _, j := range d.jobs {
@@ -179,7 +180,7 @@ func (d *driver) demand() int64 {
 	return sum
 }
 
-// arrive creates a job.
+// arrive creates a random job.
 func (d *driver) arrive(ctx context.Context) error {
 	d.names++
 	j := &job{
@@ -221,7 +222,7 @@ func (j *job) groupIn(namespace string) *v1alpha1.PodGroup {
 	return pg
 }
 
-// complete creates all missing pods of a job at once, as its controller would.
+// complete creates the missing pods of a job, all at once, like a controller.
 func (d *driver) complete(ctx context.Context, j *job, pods []*corev1.Pod) error {
 	lacking := j.members - living(pods)
 	if lacking <= 0 || time.Since(j.changed) < recreateAfter {
@@ -237,7 +238,7 @@ func (d *driver) complete(ctx context.Context, j *job, pods []*corev1.Pod) error
 	return nil
 }
 
-// living counts the pods that do not terminate.
+// living returns the number of pods that are not terminating.
 func living(pods []*corev1.Pod) int {
 	count := 0
 	for _, pod := range pods {
@@ -250,8 +251,8 @@ func living(pods []*corev1.Pod) int {
 
 func (j *job) podIn(namespace string) *corev1.Pod {
 	pod := stage.NewPod(namespace, fmt.Sprintf("%s-%d", j.name, j.made), j.class, j.cpus)
-	// The period is not 0: an API server that is killed between the two steps of such a deletion
-	// leaves the pod for ever.
+	// The grace period must not be 0. A deletion without a grace period has two steps. If the API
+	// server is killed between them, the pod stays forever.
 	pod.Spec.TerminationGracePeriodSeconds = &j.grace
 	pod.Labels[jobLabel] = j.name
 	if j.gang {
@@ -262,7 +263,7 @@ func (j *job) podIn(namespace string) *corev1.Pod {
 	return pod
 }
 
-// leave deletes a job.
+// leave deletes a random job.
 func (d *driver) leave() {
 	if names := slices.Sorted(maps.Keys(d.jobs)); len(names) > 0 {
 		d.end(d.jobs[pickOf(d.random, names)])
@@ -274,12 +275,12 @@ func (d *driver) end(j *job) {
 	d.ending[j.name] = j
 }
 
-// overdueAfter is the time after its grace period at which the driver deletes a terminating pod
-// itself. The simulated kubelets may miss a pod around a restart of etcd. On a real cluster, the
-// pod garbage collector would remove it.
+// overdueAfter is a time after the grace period of a terminating pod. Then the driver deletes the
+// pod itself, because the simulated kubelets may miss a pod when etcd restarts. On a real cluster,
+// the pod garbage collector deletes such pods.
 const overdueAfter = 10 * time.Second
 
-// finish deletes the rest of a job: first its pods, and then its PodGroup.
+// finish deletes the objects of a deleted job: first its pods, and then its PodGroup.
 func (d *driver) finish(ctx context.Context, j *job, pods []*corev1.Pod) error {
 	for _, pod := range pods {
 		var err error
@@ -305,7 +306,8 @@ func (d *driver) finish(ctx context.Context, j *job, pods []*corev1.Pod) error {
 	return nil
 }
 
-// deletePod deletes a pod. If grace is nil, the pod's own grace period applies.
+// deletePod deletes a pod. If grace is nil, the grace period of the pod applies. Otherwise grace is
+// the grace period in seconds.
 func (d *driver) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64) error {
 	d.observer.with(func(c *invariants.Checker) { c.Release(pod.UID) })
 	err := d.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
@@ -317,7 +319,7 @@ func (d *driver) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64) e
 	return nil
 }
 
-// loseMember deletes a pod of a job, which then gets another one.
+// loseMember deletes a random pod of a job. The driver replaces it later.
 func (d *driver) loseMember(ctx context.Context, pods map[string][]*corev1.Pod) error {
 	names := slices.Sorted(maps.Keys(d.jobs))
 	if len(names) == 0 {
@@ -332,7 +334,7 @@ func (d *driver) loseMember(ctx context.Context, pods map[string][]*corev1.Pod) 
 	return d.deletePod(ctx, of[d.random.IntN(len(of))], nil)
 }
 
-// cordon cordons a node, or uncordons a cordoned one.
+// cordon cordons a random node, or uncordons it if it is cordoned.
 func (d *driver) cordon(ctx context.Context) error {
 	nodes, err := d.nodes(ctx)
 	if err != nil {
@@ -356,7 +358,7 @@ func (d *driver) cordon(ctx context.Context) error {
 }
 
 func (d *driver) nodes(ctx context.Context) ([]corev1.Node, error) {
-	// The nodes of the hostile tenant stay unchanged.
+	// Select only the driver's own nodes, without the nodes of the hostile tenant.
 	list, err := d.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: stage.OwnerLabel + "=" + d.Namespace})
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
@@ -364,7 +366,8 @@ func (d *driver) nodes(ctx context.Context) ([]corev1.Node, error) {
 	return list.Items, nil
 }
 
-// loseNode deletes a node, unless one is missing already. A replacement follows some seconds later.
+// loseNode deletes a random node, unless a node is missing. The driver replaces the node some
+// seconds later.
 func (d *driver) loseNode(ctx context.Context) error {
 	if len(d.lost) > 0 {
 		return nil
@@ -381,8 +384,8 @@ func (d *driver) loseNode(ctx context.Context) error {
 	return nil
 }
 
-// replaceNodes removes the pods of deleted nodes, as the pod garbage collector would, and creates
-// the replacements.
+// replaceNodes deletes the pods of deleted nodes, like the pod garbage collector, and creates new
+// nodes.
 func (d *driver) replaceNodes(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(d.lost)) {
 		var left []*corev1.Pod

@@ -15,22 +15,24 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/soak/invariants"
 )
 
-// clockBehind is the error of a clock.
+// clockBehind is the duration by which the clock of a scheduler is behind during one of the faults.
 const clockBehind = time.Minute
 
-// catchUp is the time that a new leader has before its duties count: it lists all objects first.
+// catchUp is the time that a new leader needs to list all objects. The checks are suspended during
+// this time.
 const catchUp = 3 * time.Second
 
-// fault is a disturbance that lasts for a while.
+// fault is a disturbance that lasts for some time.
 type fault struct {
 	name string
-	// hinders is true if the scheduler cannot work during the fault. Bounds are then suspended.
+	// hinders is true if the scheduler cannot work during the fault. Then the checks of durations
+	// are paused.
 	hinders bool
-	// endsLeader is true if the fault ends the leader, or may end it.
+	// endsLeader is true if the fault may end the leadership of the current leader.
 	endsLeader bool
-	// shortest and longest bound the duration of the fault.
+	// shortest and longest are the bounds of the fault's duration.
 	shortest, longest time.Duration
-	// begin begins the fault, and returns a function that ends it.
+	// begin begins the fault. It returns a function that ends the fault.
 	begin func(s *soak, random *rand.Rand) (end func() error, err error)
 }
 
@@ -50,13 +52,13 @@ func faults() []fault {
 	}
 }
 
-// struck is a past fault, with its duration.
+// struck is a fault that has happened, with its duration.
 type struck struct {
 	name string
 	took time.Duration
 }
 
-// schedule selects faults, each equally often.
+// schedule selects the faults in a random order. All faults happen equally often.
 type schedule struct {
 	random *rand.Rand
 	all    []fault
@@ -69,7 +71,7 @@ func newSchedule(random *rand.Rand) *schedule { return &schedule{random: random,
 // any returns the next fault.
 func (s *schedule) any() fault { return s.next(func(fault) bool { return true }) }
 
-// mild returns the next fault that does not end the leader.
+// mild returns the next fault that does not end the leadership.
 func (s *schedule) mild() fault { return s.next(func(f fault) bool { return !f.endsLeader }) }
 
 func (s *schedule) next(is func(fault) bool) fault {
@@ -84,10 +86,10 @@ func (s *schedule) next(is func(fault) bool) fault {
 	}
 }
 
-// done returns the past faults.
+// done returns the faults that have happened.
 func (s *schedule) done() []struck { return s.over }
 
-// strike begins a fault, waits for a random time, and ends the fault.
+// strike begins a fault, waits for a random time, and ends the fault. It lasts at most atMost.
 func (s *soak) strike(f fault, atMost time.Duration) {
 	s.Helper()
 	lasts := f.shortest
@@ -95,7 +97,7 @@ func (s *soak) strike(f fault, atMost time.Duration) {
 		lasts += time.Duration(s.faults.random.Int64N(int64(longest - f.shortest)))
 	}
 	s.Logf("%s %s for %v", time.Now().Format("15:04:05"), f.name, lasts.Round(100*time.Millisecond))
-	// Wait for a leader, so that the fault has a target.
+	// Wait until a scheduler is the leader, because some faults affect the leader.
 	s.awaitLeader(time.Time{})
 	began := time.Now()
 	if f.hinders {
@@ -118,7 +120,8 @@ func (s *soak) strike(f fault, atMost time.Duration) {
 	s.faults.over = append(s.faults.over, struck{name: f.name, took: ended.Sub(began)})
 }
 
-// ruled sets the rule for the calls of all replicas.
+// ruled sets the proxy's rule for the calls of both schedulers. The returned function removes the
+// rule.
 func (s *soak) ruled(rule slowapi.Rule) (end func() error) {
 	for _, r := range s.replicas {
 		r.set(rule)
@@ -135,7 +138,8 @@ func nothing() error { return nil }
 
 func killLeader(s *soak, _ *rand.Rand) (func() error, error) {
 	leader := s.awaitLeader(time.Time{})
-	// The other replica must wait until the lease expires, or the same one starts again and leads.
+	// Do not start it here. Either the other scheduler becomes the leader after the Lease expires,
+	// or the killed scheduler restarts and becomes the leader again.
 	return nothing, leader.kill()
 }
 
@@ -151,13 +155,13 @@ func stopEtcd(s *soak, _ *rand.Rand) (func() error, error) {
 	return s.stop(playground.Etcd, syscall.SIGKILL)
 }
 
-// stop stops a component until the fault ends.
+// stop stops a component of the control plane. The returned function starts it again.
 func (s *soak) stop(name string, signal syscall.Signal) (func() error, error) {
 	component := s.Run.Component(name)
 	return func() error { return component.Start(s.Context()) }, component.Kill(signal)
 }
 
-// cutWatches ends all watches, and half of the watches that begin during the fault.
+// cutWatches ends all watches. During the fault, it also rejects half of the new watches.
 func cutWatches(s *soak, random *rand.Rand) (func() error, error) {
 	half := chance(random, 50)
 	end := s.ruled(func(call slowapi.Call) slowapi.Answer {
@@ -172,8 +176,8 @@ func cutWatches(s *soak, random *rand.Rand) (func() error, error) {
 	return end, nil
 }
 
-// tooMany rejects most calls, like an overloaded API server. Calls for leases are exempt, as they
-// have a priority level of their own on a real API server.
+// tooMany rejects most calls, like an overloaded API server. It permits the calls about Leases,
+// because they have a separate priority level on a real API server.
 func tooMany(s *soak, random *rand.Rand) (func() error, error) {
 	most := chance(random, 70)
 	return s.ruled(func(call slowapi.Call) slowapi.Answer {
@@ -184,8 +188,8 @@ func tooMany(s *soak, random *rand.Rand) (func() error, error) {
 	}), nil
 }
 
-// chance returns a function that returns true in the given percentage of calls. It may be called
-// from any goroutine.
+// chance returns a function that returns true with a probability of percent. The function is safe
+// for concurrent use.
 func chance(random *rand.Rand, percent int) func() bool {
 	var mu sync.Mutex
 	return func() bool {
@@ -195,8 +199,8 @@ func chance(random *rand.Rand, percent int) func() bool {
 	}
 }
 
-// loseLease prevents the leader from renewing its lease. The leader works until it gives up, and
-// the other replica takes over.
+// loseLease rejects the calls of the leader about its Lease. The leader continues to work until it
+// gives up the leadership. Then the other scheduler becomes the leader.
 func loseLease(s *soak, _ *rand.Rand) (func() error, error) {
 	leader := s.awaitLeader(time.Time{})
 	leader.set(func(call slowapi.Call) slowapi.Answer {
@@ -211,8 +215,8 @@ func loseLease(s *soak, _ *rand.Rand) (func() error, error) {
 	}, nil
 }
 
-// setClockBehind makes the second replica the leader, with a clock that is behind, and after the
-// fault the first replica.
+// setClockBehind makes the second scheduler the leader, with a clock that is behind. At the end of
+// the fault, the first scheduler becomes the leader again.
 func setClockBehind(s *soak, _ *rand.Rand) (func() error, error) {
 	first, second := s.replicas[0], s.replicas[1]
 	if err := second.restartWith(s, clockBehind); err != nil {
@@ -231,7 +235,7 @@ func setClockBehind(s *soak, _ *rand.Rand) (func() error, error) {
 	}, nil
 }
 
-// restartWith starts a replica again with a clock that is behind by the given time.
+// restartWith kills a scheduler and starts it again, with a clock that is behind by a duration.
 func (r *replica) restartWith(s *soak, behind time.Duration) error {
 	r.down.Store(true)
 	if err := r.kill(); err != nil {
@@ -245,7 +249,7 @@ func (r *replica) restartWith(s *soak, behind time.Duration) error {
 	return nil
 }
 
-// handOver makes one replica the leader and the other one the standby.
+// handOver makes the scheduler "to" the leader, and the scheduler "from" the standby.
 func (s *soak) handOver(from, to *replica) error {
 	from.down.Store(true)
 	defer from.down.Store(false)

@@ -18,13 +18,13 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// These are the numbers of nodes and of CPUs on each node.
+// nodeCount is the number of nodes, and nodeCPUs is the number of CPUs of each node.
 const (
 	nodeCount = 10
 	nodeCPUs  = 8
 )
 
-// classes returns the PriorityClasses of the jobs.
+// classes returns the PriorityClasses of jobs, by name.
 func classes() map[string]*schedulingv1.PriorityClass {
 	tolerant := func(seconds string) func(*schedulingv1.PriorityClass) {
 		return func(class *schedulingv1.PriorityClass) {
@@ -50,8 +50,8 @@ func classes() map[string]*schedulingv1.PriorityClass {
 
 func classNames() []string { return slices.Sorted(maps.Keys(classes())) }
 
-// queues returns the Queues of the jobs: three leaf queues below a queue with a limit, and the
-// Queues of the tenant and its neighbor.
+// queues returns the Queues of jobs: three leaf queues below a queue with a limit, the Queue of the
+// hostile tenant, and the Queue of its neighbor.
 func queues() []*v1alpha1.Queue {
 	cpus := func(percent int64) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(nodeCount*nodeCPUs*percent/100, resource.DecimalSI)}
@@ -68,7 +68,7 @@ func queues() []*v1alpha1.Queue {
 	return append([]*v1alpha1.Queue{root, a, b, c}, tenantQueues()...)
 }
 
-// furnish creates the objects that exist all the time.
+// furnish creates the objects that exist during the whole test: nodes, PriorityClasses and Queues.
 func (d *driver) furnish() {
 	d.Helper()
 	for _, class := range classes() {

@@ -11,29 +11,29 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/soak/invariants"
 )
 
-// These bound the leader's memory and goroutines at the end: as a ratio to the values after it has
-// warmed up, and as an amount that is always accepted.
+// These constants bound the heap and the goroutines of the leader at the end. The bound is the
+// earlier value multiplied by "growth", plus "slack". heapSlack is in bytes.
 const (
 	heapGrowth, heapSlack           = 1.5, 8 << 20
 	goroutineGrowth, goroutineSlack = 1.2, 20
 )
 
-// levels are the measured values of a scheduler at rest.
+// levels are measured values of the leader at a time without work.
 type levels struct {
 	replica string
 	pid     int
-	// heap is the size of objects after a garbage collection, and spans the size of their memory
-	// pages, both in bytes.
+	// heap is the size of live objects after a garbage collection. spans is the size of the memory
+	// that holds them. Both are in bytes. goroutines is a number.
 	heap, spans, goroutines float64
-	// promises is the number of pods with a reservation in the scheduler. nominated is the number
-	// of pods with a nominated node in the API.
+	// promises is the number of pods with a reservation in the scheduler's memory. nominated is the
+	// number of pods with a nominated node in the API.
 	promises, nominated float64
-	// disrupted is the number of PodGroups with an intent.
+	// disrupted is the number of PodGroups with an intent, and pods is the number of all pods.
 	disrupted, pods int
 }
 
-// measure waits until the running actions end, and measures the leader. If logs are kept, it also
-// keeps the heap profile under the given name.
+// measure waits until no action is in progress, and then measures the leader. If logs are kept, it
+// also writes a heap profile with the given name.
 func (s *soak) measure(name string) levels {
 	s.Helper()
 	s.awaitSettled()
@@ -73,8 +73,7 @@ func disruptedOf(pg *v1alpha1.PodGroup) int {
 	return 0
 }
 
-// collect makes a scheduler collect its garbage, as its profiler does before a heap profile, and
-// returns that profile.
+// collect triggers a garbage collection in a scheduler, and returns a heap profile.
 func (s *soak) collect(scheduler *playground.Component) ([]byte, error) {
 	config := s.Run.RESTConfig()
 	config.Host, config.Timeout = scheduler.URL(), 30*time.Second
@@ -85,8 +84,8 @@ func (s *soak) collect(scheduler *playground.Component) ([]byte, error) {
 	return direct.Discovery().RESTClient().Get().AbsPath("/debug/pprof/heap").Param("gc", "1").DoRaw(s.Context())
 }
 
-// compare fails the test if the leader uses more than before, or if its reservations and the API
-// disagree.
+// compare compares two measurements. The test fails if the leader uses too much memory or too many
+// goroutines, or if reservations and nominations differ.
 func (s *soak) compare(first, last levels) {
 	s.Helper()
 	if first.pid != last.pid {
@@ -98,7 +97,7 @@ func (s *soak) compare(first, last levels) {
 	}
 }
 
-// tooMuch lists the values of a process that have risen too far.
+// tooMuch describes the values that exceed their bound.
 func tooMuch(first, last levels) (out []string) {
 	if most := first.heap*heapGrowth + heapSlack; last.heap > most {
 		out = append(out, fmt.Sprintf("the heap has %.0f bytes, want at most %.0f after %.0f at first", last.heap, most, first.heap))

@@ -24,7 +24,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/soak/invariants"
 )
 
-// These are the observed key prefixes of etcd.
+// These are the prefixes of the keys in etcd that the observer watches.
 const (
 	registry    = "/registry/"
 	podPlace    = registry + "pods/"
@@ -35,19 +35,20 @@ const (
 	dialTimeout = 10 * time.Second
 )
 
-// observer reports the writes to etcd to a Checker. Its methods may be called from any goroutine.
+// observer watches etcd and passes each write to a Checker. Its methods are safe for concurrent
+// use.
 type observer struct {
 	mu      sync.Mutex
 	checker *invariants.Checker
 	err     error
 }
 
-// observe observes etcd until the test ends.
+// observe starts an observer that ends with the test.
 func observe(t *testing.T, run *playground.Playground) *observer {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{run.Component(playground.Etcd).URL()}, TLS: run.EtcdTLS(), DialTimeout: dialTimeout,
-		// Broken connections are expected here.
+		// Ignore the log, because the test breaks connections.
 		Logger: zap.NewNop(),
 	})
 	if err != nil {
@@ -76,7 +77,8 @@ func observe(t *testing.T, run *playground.Playground) *observer {
 	return o
 }
 
-// watch passes changes on. The client reconnects by itself, and continues at the same point.
+// watch passes changes to the Checker. The etcd client reconnects when a connection breaks, and
+// continues at the same revision.
 func (o *observer) watch(ctx context.Context, changes clientv3.WatchChan) {
 	for response := range changes {
 		if err := response.Err(); err != nil {
@@ -103,23 +105,23 @@ func (o *observer) fail(ctx context.Context, err error) {
 	o.err = fmt.Errorf("watch etcd: %w", err)
 }
 
-// failure returns the error that makes the observation incomplete, or nil.
+// failure returns an error if the observer has missed changes, or nil.
 func (o *observer) failure() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err
 }
 
-// with calls f with the Checker. Nothing else uses the Checker meanwhile.
+// with calls f with exclusive access to the Checker.
 func (o *observer) with(f func(*invariants.Checker)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f(o.checker)
 }
 
-// tick calls the Checker every second until ctx is done.
+// tick calls the method Tick of the Checker every second until ctx is done.
 func (o *observer) tick(ctx context.Context) {
-	// The poll ends with ctx, which is no error.
+	// Ignore the error. It only reports the end of ctx.
 	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
 		o.with(func(c *invariants.Checker) { c.Tick(time.Now()) })
 		return false, nil
@@ -149,7 +151,7 @@ func (o *observer) see(key string, value []byte) {
 	}
 }
 
-// decode returns an object of an observed kind, or nil.
+// decode decodes an object of a watched kind. It returns nil for other kinds.
 func decode(key string, value []byte) (runtime.Object, error) {
 	switch {
 	case strings.HasPrefix(key, podPlace), strings.HasPrefix(key, nodePlace), strings.HasPrefix(key, classPlace):
@@ -180,7 +182,8 @@ func (o *observer) gone(key string) {
 	}
 }
 
-// nameIn returns the name of an object if its key has the prefix.
+// nameIn returns the namespace and the name in a key. It returns false if the key does not have the
+// prefix place.
 func nameIn(key, place string) (types.NamespacedName, bool) {
 	rest, ok := strings.CutPrefix(key, place)
 	if !ok {

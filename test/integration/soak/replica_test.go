@@ -17,18 +17,20 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// election is a leader election in which the lease changes hands within about ten seconds.
+// election is a leader election for two schedulers. The standby takes over about ten seconds after
+// the leader fails.
 const election = "{leaderElect: true, leaseDuration: 10s, renewDeadline: 8s, retryPeriod: 1s, resourceNamespace: kube-system, resourceName: reprieve-scheduler}"
 
-// maxGracePeriod and terminationTimeout bound how long schedulers wait for a terminating pod. Jobs
-// have grace periods of up to 3 s.
+// maxGracePeriod and terminationTimeout are settings of the schedulers: they bound the wait for
+// terminating pods. The grace periods of jobs are at most 3 seconds.
 const maxGracePeriod, terminationTimeout = 4 * time.Second, 8 * time.Second
 
-// leaseHeld is the time after a renewal for which a replica surely leads.
+// leaseHeld is the time after a renewal of the Lease during which a scheduler is certainly the
+// leader.
 const leaseHeld = 5 * time.Second
 
-// replica is one of the schedulers, with a proxy of its own. It is started again whenever it ends,
-// as a kubelet would do.
+// replica is one of the two schedulers. It has its own proxy. If it ends, it is started again, as a
+// kubelet would do.
 type replica struct {
 	*stage.Stage
 
@@ -36,15 +38,16 @@ type replica struct {
 	proxy     *slowapi.Proxy
 	component *playground.Component
 	rule      atomic.Pointer[slowapi.Rule]
-	// renewed is the time of its last write of the lease, in nanoseconds.
+	// renewed is the time when the scheduler last wrote the Lease, in nanoseconds since 1970.
 	renewed atomic.Int64
-	// down prevents its restart.
+	// While down is true, the scheduler is not started again.
 	down atomic.Bool
-	// exits counts how often it has ended by itself.
+	// exits is the number of times that the scheduler has exited without being killed.
 	exits atomic.Int64
 }
 
-// newReplica starts a scheduler with a content type for its calls; "" for its default.
+// newReplica starts a scheduler. contentType is the content type of its API calls, or "" for the
+// default.
 func newReplica(s *stage.Stage, name, contentType string) *replica {
 	s.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.Run.SchedulerKubeconfig())
@@ -76,7 +79,7 @@ func newReplica(s *stage.Stage, name, contentType string) *replica {
 
 func passThrough(slowapi.Call) slowapi.Answer { return slowapi.Answer{} }
 
-// set sets the rule for its calls.
+// set sets the proxy's rule for the calls of the scheduler.
 func (r *replica) set(rule slowapi.Rule) { r.rule.Store(&rule) }
 
 func (r *replica) decide(call slowapi.Call) slowapi.Answer {
@@ -91,9 +94,9 @@ func isLease(call slowapi.Call) bool {
 	return strings.HasPrefix(call.Path, "/apis/coordination.k8s.io/")
 }
 
-// supervise starts the scheduler again whenever it has ended, until ctx is done.
+// supervise starts the scheduler whenever it has ended, until ctx is done.
 func (r *replica) supervise(ctx context.Context) {
-	// The poll ends with ctx, which is no error.
+	// Ignore the error. It only reports the end of ctx.
 	_ = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		if !r.down.Load() && r.component.PID() == 0 {
 			if err := r.component.Start(ctx); err != nil && ctx.Err() == nil {
@@ -104,10 +107,10 @@ func (r *replica) supervise(ctx context.Context) {
 	})
 }
 
-// kill ends the scheduler at once. It is started again unless it is down.
+// kill kills the scheduler. It is started again, unless down is true.
 func (r *replica) kill() error { return r.component.Kill(syscall.SIGKILL) }
 
-// stop ends the scheduler for good.
+// stop kills the scheduler, which is not started again.
 func (r *replica) stop() {
 	r.down.Store(true)
 	if err := r.kill(); err != nil {
@@ -115,14 +118,15 @@ func (r *replica) stop() {
 	}
 }
 
-// leads reports whether it has renewed the lease recently and after the given time.
+// leads reports whether the scheduler is certainly the leader, and has renewed the Lease after the
+// time since.
 func (r *replica) leads(since time.Time) bool {
 	renewed := time.Unix(0, r.renewed.Load())
 	return r.component.PID() != 0 && time.Since(renewed) < leaseHeld && renewed.After(since)
 }
 
-// leader returns the replica that last renewed the lease after the given time; nil if none has done
-// so recently.
+// leader returns the replica that leads. If both seem to lead, it returns the replica that renewed
+// the Lease last. It returns nil if none leads.
 func (s *soak) leader(since time.Time) *replica {
 	var last *replica
 	for _, r := range s.replicas {
@@ -133,7 +137,7 @@ func (s *soak) leader(since time.Time) *replica {
 	return last
 }
 
-// awaitLeader waits until a replica leads that has renewed the lease after the given time.
+// awaitLeader waits until a replica leads and has renewed the Lease after the time since.
 func (s *soak) awaitLeader(since time.Time) *replica {
 	s.Helper()
 	var found *replica

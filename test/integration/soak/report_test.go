@@ -16,8 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/soak/invariants"
 )
 
-// Each report is between two lines of the page. There is one report for a run of an hour or more,
-// and one for a shorter run.
+// hourMark and shortMark are the lines before a report in the page, and endMark is the line after
+// it. The page has one report of a run of an hour or more, and one report of a shorter run.
 const (
 	hourMark  = "<!-- Written by make soak that lasts an hour. -->"
 	shortMark = "<!-- Written by make soak that is shorter. -->"
@@ -33,9 +33,9 @@ type report struct {
 	violations  []invariants.Violation
 	faults      []struck
 	first, last levels
-	// deeds counts the deeds of the hostile tenant.
+	// deeds maps the name of a deed to the number of times that the hostile tenant has done it.
 	deeds map[string]int
-	// exits is the number of schedulers that ended by themselves.
+	// exits is the number of times that a scheduler has exited without being killed.
 	exits int64
 }
 
@@ -91,7 +91,8 @@ func (r report) String() string {
 	return b.String()
 }
 
-// writeInto replaces the report on a page that is for such a run.
+// writeInto writes the report into the page. It replaces the report of a run with a similar
+// duration.
 func (r report) writeInto(path string) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -117,8 +118,7 @@ func (r report) putInto(page string) (string, error) {
 	return before + mark + "\n\n" + r.String() + "\n" + endMark + after, nil
 }
 
-// TestReport checks that a report replaces the report for runs of its length, and changes nothing
-// else.
+// TestReport checks that a report replaces only the report of a run with a similar duration.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	page := "head\n" + hourMark + "\n\nNo figures yet.\n\n" + endMark + "\nmiddle\n" + shortMark + "\n\nold\n\n" + endMark + "\ntail\n"
@@ -144,7 +144,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestPage checks that the page has both reports, and describes each fault and each invariant.
+// TestPage checks that the committed page has both reports, and that it describes each fault and
+// each invariant.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", "results", "endurance.md"))
@@ -174,7 +175,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestTooMuch checks that rising levels are found.
+// TestTooMuch checks which increases exceed the bounds.
 func TestTooMuch(t *testing.T) {
 	t.Parallel()
 	first := levels{heap: 100 << 20, goroutines: 500}

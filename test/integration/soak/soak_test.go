@@ -22,24 +22,25 @@ var (
 )
 
 const (
-	// shortestRun is the least duration. It leaves time for a calm at the end and for faults before
-	// it.
+	// shortestRun is the shortest permitted duration of a run. It has time for several faults, and
+	// for a calm at the end.
 	shortestRun = 90 * time.Second
-	// calmFor is somewhat longer than the longest permitted wait of work that could run.
+	// calmFor is the duration of a calm. It exceeds Bounds.Forgotten, so that a calm can show
+	// forgotten work.
 	calmFor = 38 * time.Second
-	// restFor is the time without new work before levels are measured.
+	// restFor is the duration without new work before a measurement.
 	restFor = 8 * time.Second
-	// calmEvery is the longest time with work between two calms.
+	// calmEvery is the longest time between two calms.
 	calmEvery = 6 * time.Minute
-	// faultEvery is the interval between faults in a long run; in a short run they are more
+	// faultEvery is the interval between faults in a long run. In a short run, faults are more
 	// frequent.
 	faultEvery = 30 * time.Second
-	// faultsAtLeast is the number of faults in a short run. A fault lasts at most the run's
-	// duration divided by longestPart.
+	// faultsAtLeast is the least number of faults in a run. The duration of a fault is at most the
+	// duration of the run divided by longestPart.
 	faultsAtLeast, longestPart = 6, 20
 )
 
-// soak is one run.
+// soak is a run of the endurance test.
 type soak struct {
 	*stage.Stage
 
@@ -52,7 +53,7 @@ type soak struct {
 	shown int
 }
 
-// TestSoak runs schedulers through faults, and checks the guarantees of Reprieve.
+// TestSoak runs two schedulers while faults happen, and checks the guarantees of Reprieve.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	if *soakDuration < shortestRun {
@@ -62,8 +63,8 @@ func TestSoak(t *testing.T) {
 	s := newSoak(t)
 	began := time.Now()
 	end := began.Add(*soakDuration)
-	// In the second half of the run, the leader stays, so that its caches fill. In the last third,
-	// its levels can be compared with earlier ones.
+	// The first half has all faults. After that, only faults that do not end the leader happen, so
+	// that its caches can fill. The first measurement is at the start of the last third.
 	secondHalf, lastThird := end.Add(-calmFor-(*soakDuration-calmFor)/2), end.Add(-calmFor-(*soakDuration-calmFor)/3)
 	s.work(secondHalf, s.faults.any)
 	s.work(lastThird, s.faults.mild)
@@ -112,7 +113,7 @@ func newSoak(t *testing.T) *soak {
 	return s
 }
 
-// work runs work and faults until a time, with calms in between.
+// work runs work and faults until the given time, with calms between them.
 func (s *soak) work(until time.Time, pick func() fault) {
 	s.Helper()
 	every := min(faultEvery, (*soakDuration-calmFor)/faultsAtLeast)
@@ -136,8 +137,8 @@ func (s *soak) work(until time.Time, pick func() fault) {
 	s.tenant.rest()
 }
 
-// goesOn reports whether there is time for one more fault. It ends the test after an error that
-// cannot be recovered.
+// goesOn reports whether there is enough time for another fault. The test ends if the observer has
+// failed.
 func (s *soak) goesOn(until time.Time, every time.Duration) bool {
 	s.Helper()
 	s.show()
@@ -150,7 +151,7 @@ func (s *soak) goesOn(until time.Time, every time.Duration) bool {
 	return time.Until(until) > every/2
 }
 
-// pass waits, and reports violations meanwhile.
+// pass waits for a duration, and reports violations that occur.
 func (s *soak) pass(d time.Duration) {
 	s.Helper()
 	if d <= 0 {
@@ -159,18 +160,19 @@ func (s *soak) pass(d time.Duration) {
 	s.during(d, func(context.Context) { s.show() })
 }
 
-// during calls look every second for a period.
+// during calls look every second for a duration.
 func (s *soak) during(d time.Duration, look func(context.Context)) {
 	ctx, cancel := context.WithTimeout(s.Context(), d)
 	defer cancel()
-	// The poll ends with the period, which is no error here.
+	// Ignore the error. It only reports the end of the duration.
 	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		look(ctx)
 		return false, nil
 	})
 }
 
-// calm creates and deletes nothing for a while. Work that could run has to run.
+// calm runs a calm: nothing is created or deleted for some time. Work with room must be placed
+// during this time.
 func (s *soak) calm() {
 	s.Helper()
 	s.awaitSettled()
@@ -180,8 +182,8 @@ func (s *soak) calm() {
 	s.show()
 }
 
-// awaitSettled waits until the driver's deletions are complete and its jobs have all their pods.
-// Nothing is created or deleted after that.
+// awaitSettled waits until all deletions are complete and all jobs have their pods. Then it stops
+// the driver and the tenant.
 func (s *soak) awaitSettled() {
 	s.Helper()
 	s.driver.turnTo(settling)
@@ -191,7 +193,7 @@ func (s *soak) awaitSettled() {
 	s.driver.turnTo(still)
 }
 
-// show reports the violations since the last call as errors of the test.
+// show reports the violations since its last call as errors of the test.
 func (s *soak) show() {
 	s.Helper()
 	all := s.violations()

@@ -24,44 +24,49 @@ import (
 )
 
 const (
-	// tenantNamespace is the namespace of the hostile tenant and of its neighbor. tenantNodes nodes
-	// are for pods of this namespace only.
+	// tenantNamespace is the namespace of the hostile tenant and of its neighbor. tenantNodes is
+	// the number of nodes for the pods of this namespace.
 	tenantNamespace = "tenant"
 	tenantNodes     = 2
-	// hostileQueue has no quota, so its work borrows. neighborQueue has quota for two probes.
+	// hostileQueue is the queue of the hostile tenant. It has no quota. neighborQueue is the queue
+	// of the neighbor. Its quota suffices for mostProbes pods with probeCPUs CPUs each.
 	hostileQueue, neighborQueue = "hostile", "neighbor"
 	probeCPUs, mostProbes       = 4, 2
 	probePrefix                 = "probe-"
-	// probeEvery is the time between two probes, and probeRuns the time that a probe runs.
+	// probeEvery is the interval between two probes. probeRuns is the time that a probe runs.
 	probeEvery, probeRuns = 3 * time.Second, 4 * time.Second
-	// stuckFor is when the tenant kills a pod with a very long grace period, and ends a raised job.
+	// stuckFor is the time until the tenant kills a pod with a very long grace period, and until it
+	// deletes a job in raised.
 	stuckFor = 30 * time.Second
-	// misfit is the name of a gang that fits nowhere.
+	// misfit is the name of a gang that fits on no node.
 	misfit = "misfit"
 )
 
-// tenant is a hostile user with the role edit in one namespace. Beside the tenant, a neighbor
-// creates single pods that its queue has quota for. Only run makes calls.
+// tenant is an actor for two users of one namespace: a hostile tenant with the role edit, and its
+// neighbor. The neighbor creates single pods, called probes, in its own queue. The quota of this
+// queue suffices for the probes. Only run makes API calls.
 type tenant struct {
 	*stage.Stage
 	actor
 
 	observer *observer
 	random   *rand.Rand
-	// edit is a client with the rights of the tenant.
+	// edit is a client with the permissions of the tenant.
 	edit client.Client
 
 	active bool
 	jobs   map[string]*job
-	// raised are the jobs whose PodGroup was created again with a better class and mode. They get no
-	// further members.
+	// raised has the jobs whose PodGroup the tenant has replaced by a better protected one. They
+	// get no more members.
 	raised map[string]bool
-	// stuck has the pods with a very long grace period, and when they are killed.
+	// stuck maps the name of a pod with a very long grace period to the time when the tenant kills
+	// it.
 	stuck map[string]time.Time
-	// names counts jobs, and probes counts probes. probed is the time of the last probe.
+	// names is the number of jobs so far, and probes the number of probes. probed is the time of
+	// the last probe.
 	names, probes int
 	probed        time.Time
-	// done counts the deeds.
+	// done maps the name of a deed to the number of times that the tenant has done it.
 	done map[string]int
 }
 
@@ -101,7 +106,7 @@ func newTenant(s *stage.Stage, o *observer, random *rand.Rand) *tenant {
 	return t
 }
 
-// tenantQueues returns the Queues of the tenant and of its neighbor.
+// tenantQueues returns the Queues of the tenant and of the neighbor.
 func tenantQueues() []*v1alpha1.Queue {
 	cpus := func(n int64) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(n, resource.DecimalSI)}
@@ -114,7 +119,7 @@ func tenantQueues() []*v1alpha1.Queue {
 	return []*v1alpha1.Queue{hostile, neighbor}
 }
 
-// act lets the tenant and its neighbor work. rest ends all of their work.
+// act starts the work of the tenant and of the neighbor. rest ends it.
 func (t *tenant) act() { t.turnTo(func() { t.active = true }) }
 
 func (t *tenant) rest() { t.turnTo(func() { t.active = false }) }
@@ -125,7 +130,7 @@ func (t *tenant) turnTo(change func()) {
 	change()
 }
 
-// unsettled describes the rest of the tenant's work after rest; "" if all of it is gone.
+// unsettled describes the remaining objects after a call of rest, or returns "" if there are none.
 func (t *tenant) unsettled() string {
 	pods, groups := t.left()
 	if len(pods)+len(groups) > 0 {
@@ -134,7 +139,7 @@ func (t *tenant) unsettled() string {
 	return ""
 }
 
-// left returns the existing pods and PodGroups of the namespace.
+// left returns the existing pods and PodGroups in the namespace.
 func (t *tenant) left() (pods []*corev1.Pod, groups []*v1alpha1.PodGroup) {
 	t.observer.with(func(c *invariants.Checker) {
 		for pod := range c.Pods {
@@ -153,8 +158,8 @@ func (t *tenant) left() (pods []*corev1.Pod, groups []*v1alpha1.PodGroup) {
 	return pods, groups
 }
 
-// run performs one deed after another until ctx is done. During faults, calls fail; the tenant tries
-// again later.
+// run performs steps until ctx is done. A step that fails, for example during a fault, is repeated
+// later.
 func (t *tenant) run(ctx context.Context) { t.repeat(ctx, t.Stage, "tenant", t.step) }
 
 func (t *tenant) step(ctx context.Context) error {
@@ -186,7 +191,7 @@ func (t *tenant) step(ctx context.Context) error {
 	return nil
 }
 
-// leave deletes all work of the namespace.
+// leave deletes all pods and PodGroups in the namespace.
 func (t *tenant) leave(ctx context.Context, pods []*corev1.Pod, groups []*v1alpha1.PodGroup) error {
 	clear(t.jobs)
 	clear(t.raised)
@@ -207,7 +212,7 @@ func (t *tenant) leave(ctx context.Context, pods []*corev1.Pod, groups []*v1alph
 	return nil
 }
 
-// deletePod deletes a pod with a grace period in seconds.
+// deletePod deletes a pod. grace is the grace period in seconds.
 func (t *tenant) deletePod(ctx context.Context, pod *corev1.Pod, grace int64) error {
 	t.observer.with(func(c *invariants.Checker) { c.Release(pod.UID) })
 	err := t.edit.Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(grace), client.Preconditions{UID: &pod.UID})
@@ -217,7 +222,7 @@ func (t *tenant) deletePod(ctx context.Context, pod *corev1.Pod, grace int64) er
 	return nil
 }
 
-// probe is the work of the neighbor. Each probe leaves after it has run for some time.
+// probe creates the neighbor's probes, and deletes each probe after it has run for probeRuns.
 func (t *tenant) probe(ctx context.Context, probes []*corev1.Pod) error {
 	staying := 0
 	for _, pod := range probes {
@@ -244,7 +249,8 @@ func (t *tenant) probe(ctx context.Context, probes []*corev1.Pod) error {
 	return nil
 }
 
-// keepUp keeps the nodes full of hostile jobs, and ends jobs and pods when their time has come.
+// keepUp creates missing PodGroups, pods and jobs of the tenant, so that its nodes stay full. It
+// deletes jobs and pods whose time is over.
 func (t *tenant) keepUp(ctx context.Context, pods map[string][]*corev1.Pod, groups []*v1alpha1.PodGroup) error {
 	demand := int64(0)
 	for _, name := range slices.Sorted(maps.Keys(t.jobs)) {
@@ -286,7 +292,7 @@ func (t *tenant) keepUp(ctx context.Context, pods map[string][]*corev1.Pod, grou
 	return nil
 }
 
-// arrive adds a hostile job. The gang that fits nowhere is the first one.
+// arrive adds a job of the tenant. The first job is the gang misfit.
 func (t *tenant) arrive() {
 	if t.jobs[misfit] == nil {
 		t.jobs[misfit] = &job{name: misfit, class: "low", queue: hostileQueue, gang: true, members: 6, minCount: 6, cpus: nodeCPUs + 1, grace: 1}
@@ -317,7 +323,8 @@ func (t *tenant) complete(ctx context.Context, j *job, pods []*corev1.Pod) error
 	return nil
 }
 
-// end deletes a job with its PodGroup, in the order that serves the tenant.
+// end deletes a job: first its PodGroup, and then its pods. In this order, the pods run without a
+// PodGroup for a moment.
 func (t *tenant) end(ctx context.Context, j *job, pods []*corev1.Pod) error {
 	if j.gang {
 		if err := client.IgnoreNotFound(t.edit.Delete(ctx, j.groupIn(tenantNamespace))); err != nil {
@@ -337,7 +344,7 @@ func (t *tenant) end(ctx context.Context, j *job, pods []*corev1.Pod) error {
 	return nil
 }
 
-// deedsDone returns how often the tenant has performed each deed.
+// deedsDone returns the number of times that the tenant has done each deed.
 func (t *tenant) deedsDone() map[string]int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,13 +19,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// schedulerUser is the user name of the schedulers. The webhook concerns only their deletes.
+// schedulerUser is the user name of the schedulers. The webhook is called only for their requests
+// to delete pods.
 const schedulerUser = "system:serviceaccount:reprieve-system:reprieve-scheduler"
 
-// longestDelay is the longest delay by a webhook. It is less than the timeout of the webhook.
+// longestDelay is the longest delay of a response by the webhook. It is shorter than the timeout of
+// the webhook.
 const longestDelay = 4 * time.Second
 
-// refuseDeletes starts a webhook that rejects most of the scheduler's deletes of pods.
+// refuseDeletes starts a webhook that rejects most requests of the scheduler to delete pods.
 func refuseDeletes(s *soak, random *rand.Rand) (func() error, error) {
 	most := chance(random, 80)
 	return s.startWebhook(func() *metav1.Status {
@@ -36,7 +38,7 @@ func refuseDeletes(s *soak, random *rand.Rand) (func() error, error) {
 	})
 }
 
-// delayDeletes starts a webhook that delays each of these deletes.
+// delayDeletes starts a webhook that delays all requests of the scheduler to delete pods.
 func delayDeletes(s *soak, random *rand.Rand) (func() error, error) {
 	slow := chance(random, 50)
 	return s.startWebhook(func() *metav1.Status {
@@ -49,8 +51,9 @@ func delayDeletes(s *soak, random *rand.Rand) (func() error, error) {
 	})
 }
 
-// startWebhook registers a webhook for each delete of a pod by a scheduler. If decide returns a
-// Status, the delete is rejected with it.
+// startWebhook registers a webhook for the schedulers' requests to delete pods. If decide returns a
+// Status, the webhook rejects the request with this Status. The returned function removes the
+// webhook.
 func (s *soak) startWebhook(decide func() *metav1.Status) (func() error, error) {
 	var over atomic.Bool
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -68,11 +71,11 @@ func (s *soak) startWebhook(decide func() *metav1.Status) (func() error, error) 
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(review)
 	}))
-	// The API server closes its connections when it ends.
+	// Ignore the log: the API server breaks its connections when it ends.
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
-	// After the webhook is removed, the API server may still call it for a while, so the server
-	// keeps running until the end of the test.
+	// Keep the server running until the end of the test, because the API server may call the
+	// webhook for some time after its removal.
 	s.Cleanup(server.Close)
 	hook := webhookAt(server)
 	if err := s.Objects.Create(s.Context(), hook); err != nil {

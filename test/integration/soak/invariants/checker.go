@@ -11,7 +11,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Invariant is the name of an invariant in reports.
+// Invariant is the name of an invariant in the report.
 type Invariant string
 
 // These are the invariants.
@@ -25,31 +25,32 @@ const (
 	EntitlementDelayed Invariant = "entitled pods get their room within a bound"
 )
 
-// Names returns all invariants, in the order of reports.
+// Names returns all invariants in the order of the report.
 func Names() []Invariant {
 	return []Invariant{GangPartlyBound, GroupPartlyEvicted, VictimWithoutCause, LimitExceeded, ProtectionBroken, WorkForgotten, EntitlementDelayed}
 }
 
-// Bounds are the longest durations of processes with several steps, in working time. All are
-// positive.
+// Bounds has the longest permitted durations. They are measured in working time, which stops while
+// the scheduler cannot work. All are positive.
 type Bounds struct {
-	// Gang is the time from the first bound member of a gang until minCount members are bound.
+	// Gang bounds the time from the binding of a gang's first member until minCount members are
+	// bound.
 	Gang time.Duration
-	// Group is the time from the deletion of a group's first member to the deletion of the last
-	// one.
+	// Group bounds the time from the deletion of a group's first member until its last member is
+	// deleted.
 	Group time.Duration
-	// Reason is the longest time after the end or the placement of a preemptor until another of its
-	// victims is marked.
+	// Reason bounds the time during which another victim may be marked for a preemptor that no
+	// longer exists or is already placed.
 	Reason time.Duration
-	// Forgotten is the longest time that work waits in calm although it could run.
+	// Forgotten bounds the time during a calm that work waits although it has room.
 	Forgotten time.Duration
-	// Entitled is the longest time that a pod waits for room that its queue has quota for.
+	// Entitled bounds the time that a pod waits for room in the quota of its queue.
 	Entitled time.Duration
-	// Rounding is the error of times in the API, which are in whole seconds.
+	// Rounding is the greatest error of times in the API, which are rounded to seconds.
 	Rounding time.Duration
 }
 
-// DefaultBounds returns the bounds of the soak test.
+// DefaultBounds returns the bounds for the endurance test.
 func DefaultBounds() Bounds {
 	return Bounds{
 		Gang: 30 * time.Second, Group: 30 * time.Second, Reason: 10 * time.Second, Forgotten: 30 * time.Second,
@@ -57,7 +58,7 @@ func DefaultBounds() Bounds {
 	}
 }
 
-// Violation is a broken invariant.
+// Violation is a violation of an invariant.
 type Violation struct {
 	Invariant Invariant
 	At        time.Time
@@ -65,31 +66,33 @@ type Violation struct {
 	Text string
 }
 
-// String returns the violation in one line.
+// String returns the violation as one line of text.
 func (v Violation) String() string {
 	return fmt.Sprintf("%s %s: %s", v.At.Format("15:04:05.000"), v.Invariant, v.Text)
 }
 
-// Counts are statistics of a Checker. All of them only grow.
+// Counts has statistics of a Checker. Each number only increases.
 type Counts struct {
-	// States counts the states of objects.
+	// States is the number of processed states of objects.
 	States int
-	// Pods, Bound and Victims count the pods that were created, that got a node, and that were
-	// preempted.
+	// Pods is the number of created pods, Bound the number of pods that got a node, and Victims the
+	// number of preempted pods.
 	Pods, Bound, Victims int
-	// Whole counts the gangs that reached minCount bound members. Groups counts the groups that
-	// were evicted as a whole.
+	// Whole is the number of gangs that have reached minCount bound members. Groups is the number
+	// of groups that were evicted as a whole.
 	Whole, Groups int
-	// Reclaims counts the victims, pods or whole groups, with a preemptor of another queue.
+	// Reclaims is the number of victims whose preemptor is in another queue. A whole group counts
+	// as one.
 	Reclaims int
-	// Entitled is the longest time, in working time, that a pod has waited for room that its queue
-	// has quota for.
+	// Entitled is the longest working time that a pod has waited for room in the quota of its
+	// queue.
 	Entitled time.Duration
-	// Judged counts, by invariant, the checks that could find a violation.
+	// Judged is the number of checks of each invariant that could have found a violation.
 	Judged map[Invariant]int
 }
 
-// Checker checks the invariants. Create one with [New]. It is not safe for concurrent use.
+// Checker processes the states of objects and checks the invariants. Use [New] to create one. It is
+// not safe for concurrent use.
 type Checker struct {
 	bounds Bounds
 	time   workingTime
@@ -100,23 +103,25 @@ type Checker struct {
 	nodes   map[string]*corev1.Node
 	classes map[string]*schedulingv1.PriorityClass
 
-	// ended has the time, in working time, since a preemptor needs no room. It is gone, or all of
-	// it is placed.
+	// ended maps a preemptor to the working time since when it needs no more room, because it is
+	// gone or completely placed.
 	ended map[preemptor]time.Duration
-	// released are the pods that the test deletes itself.
+	// released has the UIDs of pods that the test itself deletes.
 	released map[types.UID]bool
-	// placed has the facts about each pod with a node when it got the node.
+	// placed has facts about each pod from the time when the pod got its node.
 	placed map[types.UID]placement
-	// entitled has the time, in working time, since waiting work must get a node.
+	// entitled maps the UID of a waiting pod to the working time since when its queue has quota and
+	// room for it.
 	entitled map[types.UID]time.Duration
-	// able has the time since waiting work could run; nil outside of calm.
+	// able maps the name of waiting work to the time since when it has room. It is nil if there is
+	// no calm.
 	able map[string]time.Time
 
 	found  []Violation
 	counts Counts
 }
 
-// New returns a Checker without any states. Working time begins at begin.
+// New returns a Checker that has processed no states. Working time starts at the time begin.
 func New(begin time.Time, bounds Bounds) *Checker {
 	return &Checker{
 		bounds: bounds, time: workingTime{since: begin, runs: true},
@@ -129,30 +134,30 @@ func New(begin time.Time, bounds Bounds) *Checker {
 	}
 }
 
-// Violations returns the violations so far, the oldest first.
+// Violations returns all violations so far, the oldest first.
 func (c *Checker) Violations() []Violation { return c.found }
 
 // Counts returns the statistics so far.
 func (c *Checker) Counts() Counts { return c.counts }
 
-// Pause stops the working time because the scheduler does not run or cannot work. Pauses may
-// overlap. Each ends with a Resume.
+// Pause stops the working time. Call it when the scheduler cannot work. Pauses may overlap, and
+// each must be ended by a call of Resume.
 func (c *Checker) Pause(now time.Time) { c.time.pause(now) }
 
-// Resume ends a Pause.
+// Resume ends a pause. If no other pause is active, working time continues.
 func (c *Checker) Resume(now time.Time) { c.time.resume(now) }
 
-// BeginCalm begins a calm. During a calm, only the scheduler creates or deletes anything.
+// BeginCalm begins a calm. During a calm, nothing but the scheduler may create or delete objects.
 func (c *Checker) BeginCalm() { c.able = make(map[string]time.Time) }
 
 // EndCalm ends the calm.
 func (c *Checker) EndCalm() { c.able = nil }
 
-// Release announces that the test, and not the scheduler, deletes a pod. Call it before the
-// deletion.
+// Release tells the Checker that the test will delete a pod, so the deletion is no preemption. Call
+// it before the deletion.
 func (c *Checker) Release(uid types.UID) { c.released[uid] = true }
 
-// Tick checks everything that should have happened by now. Call it about every second.
+// Tick checks whether a bound has been exceeded. Call it about once per second.
 func (c *Checker) Tick(now time.Time) {
 	for _, g := range c.groups {
 		c.checkForming(now, g)
@@ -164,7 +169,7 @@ func (c *Checker) Tick(now time.Time) {
 	}
 }
 
-// SeePod processes the next state of a pod.
+// SeePod processes a new state of a pod.
 func (c *Checker) SeePod(at time.Time, now *corev1.Pod) {
 	c.counts.States++
 	key := keyOf(now)
@@ -196,7 +201,7 @@ func (c *Checker) SeePod(at time.Time, now *corev1.Pod) {
 	c.follow(at, now, goes)
 }
 
-// PodGone processes the disappearance of a pod.
+// PodGone processes the end of a pod's existence.
 func (c *Checker) PodGone(at time.Time, key types.NamespacedName) {
 	c.counts.States++
 	pod := c.pods[key]
@@ -215,32 +220,32 @@ func (c *Checker) PodGone(at time.Time, key types.NamespacedName) {
 	delete(c.entitled, pod.UID)
 }
 
-// SeeQueue processes the next state of a Queue.
+// SeeQueue processes a new state of a Queue.
 func (c *Checker) SeeQueue(q *v1alpha1.Queue) {
 	c.counts.States++
 	c.queues[q.Name] = q
 }
 
-// SeeNode processes the next state of a node.
+// SeeNode processes a new state of a node.
 func (c *Checker) SeeNode(node *corev1.Node) {
 	c.counts.States++
 	c.nodes[node.Name] = node
 }
 
-// SeeClass processes the next state of a PriorityClass.
+// SeeClass processes a new state of a PriorityClass.
 func (c *Checker) SeeClass(class *schedulingv1.PriorityClass) {
 	c.counts.States++
 	c.classes[class.Name] = class
 }
 
-// NodeGone processes the disappearance of a node.
+// NodeGone processes the end of a node's existence.
 func (c *Checker) NodeGone(name string) {
 	c.counts.States++
 	delete(c.nodes, name)
 }
 
-// Pods visits the existing pods, in no order, until yield returns false. The pods must not be
-// changed.
+// Pods calls yield for each existing pod, until yield returns false. The order is random. yield
+// must not change the pod.
 func (c *Checker) Pods(yield func(*corev1.Pod) bool) {
 	for _, pod := range c.pods {
 		if !yield(pod) {
@@ -249,8 +254,8 @@ func (c *Checker) Pods(yield func(*corev1.Pod) bool) {
 	}
 }
 
-// Groups visits the existing PodGroups, in no order, until yield returns false. The PodGroups must
-// not be changed.
+// Groups calls yield for each existing PodGroup, until yield returns false. The order is random.
+// yield must not change the PodGroup.
 func (c *Checker) Groups(yield func(*v1alpha1.PodGroup) bool) {
 	for _, g := range c.groups {
 		if !g.gone && !yield(g.PodGroup) {
@@ -263,7 +268,7 @@ func (c *Checker) violate(invariant Invariant, at time.Time, format string, args
 	c.found = append(c.found, Violation{Invariant: invariant, At: at, Text: fmt.Sprintf(format, args...)})
 }
 
-// workingTime is a clock that stands still during pauses.
+// workingTime is a clock that stops during pauses.
 type workingTime struct {
 	runs   bool
 	since  time.Time

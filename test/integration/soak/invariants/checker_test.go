@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// story reports events to a Checker, one second after the other.
+// story is a sequence of states for a Checker. Each step takes one second.
 type story struct {
 	*Checker
 	now time.Time
@@ -60,7 +60,7 @@ func nodeOf(name string, n int64) *corev1.Node {
 	}}
 }
 
-// wait advances the time, with a check each second.
+// wait advances the time by a number of seconds, and calls Tick after each.
 func (s *story) wait(seconds int) {
 	for range seconds {
 		s.now = s.now.Add(time.Second)
@@ -68,7 +68,7 @@ func (s *story) wait(seconds int) {
 	}
 }
 
-// pod creates a pod of 1 CPU, with changes.
+// pod reports a new pod that requests 1 CPU.
 func (s *story) pod(name, class string, change ...func(*corev1.Pod)) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{}}}
 	pod.Spec.PriorityClassName, pod.Spec.Priority = class, ptr.To(s.classes[class].Value)
@@ -92,7 +92,7 @@ func asking(n int64) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Requests = cpus(n) }
 }
 
-// change reports the next state of a pod.
+// change reports a changed state of a pod.
 func (s *story) change(name string, edit func(*corev1.Pod)) {
 	pod := s.pods[types.NamespacedName{Namespace: "ns", Name: name}].DeepCopy()
 	edit(pod)
@@ -110,7 +110,7 @@ func (s *story) bind(names ...string) {
 	}
 }
 
-// mark sets the condition of a pod that names the preemptor, with its kind.
+// mark reports that a pod is preempted. kind and by identify the preemptor in the pod's condition.
 func (s *story) mark(name, kind, by string) {
 	s.change(name, func(pod *corev1.Pod) {
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
@@ -128,7 +128,7 @@ func (s *story) gone(name string) {
 	s.PodGone(s.now, types.NamespacedName{Namespace: "ns", Name: name})
 }
 
-// group creates a gang with its members.
+// group reports a new gang with its members.
 func (s *story) group(name, class string, minCount, members int, change ...func(*v1alpha1.PodGroup)) {
 	s.groupObject(name, class, minCount, "", change...)
 	for i := range members {
@@ -136,7 +136,7 @@ func (s *story) group(name, class string, minCount, members int, change ...func(
 	}
 }
 
-// groupObject creates a PodGroup of a gang. Its UID is its name with a suffix.
+// groupObject reports a new PodGroup. Its UID is the name followed by the suffix.
 func (s *story) groupObject(name, class string, minCount int, suffix string, change ...func(*v1alpha1.PodGroup)) {
 	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name + suffix)}}
 	pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(minCount)}}
@@ -149,7 +149,8 @@ func (s *story) groupObject(name, class string, minCount int, suffix string, cha
 
 func whole(pg *v1alpha1.PodGroup) { pg.Spec.DisruptionMode = ptr.To(v1alpha1.DisruptionModePodGroup) }
 
-// list sets the intent of a group to the named pods, or removes it.
+// list reports a PodGroup whose status.disruption has the named pods. Without pods, it removes
+// status.disruption.
 func (s *story) list(name, by string, pods ...string) {
 	pg := s.groups[types.NamespacedName{Namespace: "ns", Name: name}].DeepCopy()
 	pg.Status.Disruption = nil
@@ -164,7 +165,7 @@ func (s *story) list(name, by string, pods ...string) {
 	s.SeeGroup(s.now, pg)
 }
 
-// pair creates a running group of two that is evicted as a whole, and a preemptor.
+// pair reports a running gang of two that is evicted as a whole, and a preemptor.
 func (s *story) pair() {
 	s.group("g", "low", 2, 2, whole)
 	s.bind("g-0", "g-1")
@@ -425,8 +426,7 @@ func TestLimits(t *testing.T) {
 
 func TestProtections(t *testing.T) {
 	t.Parallel()
-	// taken returns a story in which a victim runs for some seconds and is then evicted for a
-	// preemptor.
+	// taken returns a story: a victim runs for some seconds, and is then evicted for a preemptor.
 	taken := func(victim, queue, taker, takerQueue string, after int) func(*story) {
 		return func(s *story) {
 			s.pod("v", victim, inQueue(queue))
@@ -566,7 +566,8 @@ func TestForgotten(t *testing.T) {
 	})
 }
 
-// caseOf is a story, and the invariant that it violates once; "" for none.
+// caseOf is a story and the name of the invariant that it violates once. The name is "" if the
+// story violates none.
 type caseOf struct {
 	tell func(*story)
 	want Invariant
@@ -597,7 +598,7 @@ func run(t *testing.T, cases map[string]caseOf) {
 	}
 }
 
-// TestCounts checks the numbers of checks that a report shows.
+// TestCounts checks the numbers of checks for a story. The report shows these numbers.
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	s := newStory()

@@ -1,12 +1,12 @@
-// Package invariants checks from outside whether a cluster keeps the guarantees of Reprieve. It
-// uses only the states of pods, PodGroups, Queues, nodes and PriorityClasses, in their order.
+// Package invariants checks whether a cluster keeps the guarantees of Reprieve. Its input is the
+// sequence of states of pods, PodGroups, Queues, nodes and PriorityClasses.
 //
-// A [Checker] is a state machine that gets those states and the time. It makes no calls and has no
-// clock. So tests can show, with a table of states for each invariant, which states break it. The
-// package shares no code with the scheduler. Its knowledge of the rules comes from the
-// documentation.
+// A [Checker] is a state machine. It makes no calls and has no clock: its caller passes the states
+// and the time. So a table test can show for each invariant which sequence of states violates it.
+// The package shares no code with the scheduler, and implements the rules as documented.
 //
-// Some invariants hold at each moment, such as limits and protections. Others hold within a bound,
-// because a gang is bound member by member, and a group is evicted pod by pod. Such bounds are in
-// working time. Working time stops while a fault keeps the scheduler from its work.
+// Some invariants must always hold, such as limits and protections. Other invariants have a bound
+// for a duration: the members of a gang are bound one by one, and the pods of a group are evicted
+// one by one. Such durations are measured in working time, which stops while a fault prevents the
+// scheduler from working.
 package invariants

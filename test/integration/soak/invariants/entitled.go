@@ -6,11 +6,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// soonGone is the longest grace period of a terminating pod whose room counts as free soon.
+// soonGone is a grace period in seconds. If a terminating pod has at most this grace period, its
+// room counts as free.
 const soonGone = 30
 
-// checkEntitled finds work that waits longer than its bound although its queue is within its quota.
-// Only work of queues without quota is in its way.
+// checkEntitled finds single pods that have been entitled to room, as defined by isEntitled, for
+// longer than the bound.
 func (c *Checker) checkEntitled(now time.Time) {
 	at := c.time.at(now)
 	for _, pod := range c.pods {
@@ -28,16 +29,18 @@ func (c *Checker) checkEntitled(now time.Time) {
 		c.counts.Entitled = max(c.counts.Entitled, waited)
 		if waited > c.bounds.Entitled {
 			c.violate(EntitlementDelayed, now, "pod %s waits for %v, and queue %s is within its quota", keyOf(pod), waited.Round(time.Second), c.unitOf(pod).queue())
-			// Report the pod once.
+			// Do not report the pod again during the run.
 			c.entitled[pod.UID] = at + 24*time.Hour
 		}
 	}
 }
 
-// isEntitled reports whether a waiting single pod must get a node. Its queue has quota for all of
-// its waiting pods. The nodes of the pod have room for all of them beside the pods that its queue
-// need not respect. All other work that could use these nodes is in its queue, or in queues without
-// quota.
+// isEntitled reports whether a waiting single pod must get a node soon. These conditions must hold:
+//
+//   - The quota and the limits of its queue suffice for all waiting pods of the queue that could
+//     use the same nodes.
+//   - The nodes have room for these pods if pods that yield are evicted.
+//   - All other pods that could use these nodes are in queues without quota.
 func (c *Checker) isEntitled(pod *corev1.Pod) bool {
 	u := c.unitOf(pod)
 	queue := u.queue()
@@ -70,7 +73,7 @@ func (c *Checker) isEntitled(pod *corev1.Pod) bool {
 	return slots >= int64(waiting)
 }
 
-// couldShareNodes reports whether some node is for both pods.
+// couldShareNodes reports whether there is a node that the node selectors of both pods select.
 func (c *Checker) couldShareNodes(a, b *corev1.Pod) bool {
 	for _, node := range c.nodes {
 		if isFor(node, a) && isFor(node, b) {
@@ -80,7 +83,7 @@ func (c *Checker) couldShareNodes(a, b *corev1.Pod) bool {
 	return false
 }
 
-// hasNoQuota reports whether a queue and all queues above it have no quota.
+// hasNoQuota reports whether neither the queue nor its ancestors have a quota.
 func (c *Checker) hasNoQuota(queue string) bool {
 	path := c.path(queue)
 	for _, q := range path {
@@ -91,7 +94,8 @@ func (c *Checker) hasNoQuota(queue string) bool {
 	return len(path) > 0
 }
 
-// isWithinQuota reports whether a queue and all queues above it have quota for a further amount.
+// isWithinQuota reports whether the quotas of a queue and of all its ancestors suffice for an
+// additional amount in milli-CPUs.
 func (c *Checker) isWithinQuota(queue string, amount int64) bool {
 	path := c.path(queue)
 	for _, q := range path {
@@ -102,9 +106,9 @@ func (c *Checker) isWithinQuota(queue string, amount int64) bool {
 	return len(path) > 0
 }
 
-// yields reports whether a pod with a node leaves its room to an entitled preemptor soon. Its
-// min-runtime ends within the bound of the invariant. A class with a toleration may protect it for
-// longer.
+// yields reports whether a running or terminating pod will soon release its room for an entitled
+// pod: it is in a queue without quota, and no toleration protects it. Its min-runtime is ignored,
+// because it ends within the bound of the invariant.
 func (c *Checker) yields(pod *corev1.Pod, to unit) bool {
 	victim := c.unitOf(pod)
 	if !c.hasNoQuota(victim.queue()) {

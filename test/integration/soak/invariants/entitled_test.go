@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestEntitled checks work that waits although its queue has quota for it.
+// TestEntitled tests pods that wait although their queue has quota and room for them.
 func TestEntitled(t *testing.T) {
 	t.Parallel()
 	only := func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{"of": "tenants"} }

@@ -9,9 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// checkForgotten finds work that waits although it could run. A short wait is normal, because other
-// work may use the room first. So it reports only work that could run at each check of a period,
-// Bounds.Forgotten.
+// checkForgotten finds work that has had room for longer than Bounds.Forgotten, without
+// interruption. A short wait is normal, because other work may use the room first.
 func (c *Checker) checkForgotten(now time.Time) {
 	could := c.couldRun()
 	maps.DeleteFunc(c.able, func(what string, _ time.Time) bool { _, still := could[what]; return !still })
@@ -23,14 +22,14 @@ func (c *Checker) checkForgotten(now time.Time) {
 		}
 		if now.Sub(since) > c.bounds.Forgotten {
 			c.violate(WorkForgotten, now, "%s waits since %v, and %s", what, now.Sub(since).Round(time.Second), how)
-			// Report the work once.
+			// Do not report the work again during the run.
 			c.able[what] = now.Add(24 * time.Hour)
 		}
 	}
 }
 
-// couldRun returns the waiting work that could run, with a description of its room. The room is
-// free, or the work's priority clearly permits preempting the pods there.
+// couldRun returns the waiting work that has room, by name, with a description of the room. The
+// room is either free, or used by pods that the work may certainly preempt.
 func (c *Checker) couldRun() map[string]string {
 	out := make(map[string]string)
 	all := c.free()
@@ -49,7 +48,7 @@ func (c *Checker) couldRun() map[string]string {
 			if need = minCount - u.group.bound; need > c.waiting(u.group) {
 				continue
 			}
-			// Members of a group without minCount count one by one.
+			// The members of a group with the basic policy are placed one by one.
 			need, surplus = max(need, 1), minCount > 0 && need <= 0
 			if need > 1 && out["PodGroup "+key.String()] != "" {
 				continue
@@ -81,8 +80,8 @@ func (c *Checker) waiting(g *group) int {
 	return n
 }
 
-// freeRoomFor describes the free room for need pods like the unit's pod. It returns "" if there is
-// not enough.
+// freeRoomFor returns a description of the free room, if it suffices for "need" pods like the pod
+// of the unit. Otherwise it returns "".
 func (c *Checker) freeRoomFor(u unit, need int, free map[string]int64) string {
 	if n := count(free, requested(u.pod, corev1.ResourceCPU)); n >= need && c.withinLimits(u, need) {
 		return fmt.Sprintf("there is free room for %d", n)
@@ -90,8 +89,8 @@ func (c *Checker) freeRoomFor(u unit, need int, free map[string]int64) string {
 	return ""
 }
 
-// roomOfOthersFor describes the room for need pods that includes the room of pods that the unit may
-// preempt. It returns "" if there is not enough.
+// roomOfOthersFor is like freeRoomFor, but counts the room of pods that the unit may preempt as
+// free.
 func (c *Checker) roomOfOthersFor(u unit, need int, free map[string]int64) string {
 	if u.queue() != "" || !u.preempts() {
 		return ""
@@ -108,7 +107,8 @@ func (c *Checker) roomOfOthersFor(u unit, need int, free map[string]int64) strin
 	return ""
 }
 
-// withinLimits reports whether the limits of the unit's queues admit need pods like the unit's pod.
+// withinLimits reports whether the limits of the unit's queue and its ancestors permit "need" more
+// pods like the pod of the unit.
 func (c *Checker) withinLimits(u unit, need int) bool {
 	size := int64(need) * requested(u.pod, corev1.ResourceCPU)
 	for _, q := range c.path(u.queue()) {
@@ -119,7 +119,8 @@ func (c *Checker) withinLimits(u unit, need int) bool {
 	return true
 }
 
-// isPrey reports whether a preemptor without a queue may preempt the pod alone, at any time.
+// isPrey reports whether a preemptor without a queue may evict the pod without other pods. Only
+// pods without a queue and without protection count.
 func (c *Checker) isPrey(by unit, pod *corev1.Pod) bool {
 	victim := c.unitOf(pod)
 	if !isStaying(pod) || victim.queue() != "" || victim.priority() >= by.priority() || victim.group != nil && isWhole(victim.group.PodGroup) {
@@ -137,7 +138,7 @@ func count(free map[string]int64, size int64) int {
 	return int(n)
 }
 
-// free returns the free CPU of nodes that accept pods, in thousandths.
+// free maps each usable node to its free milli-CPUs.
 func (c *Checker) free() map[string]int64 {
 	out := make(map[string]int64)
 	for name, node := range c.nodes {
@@ -153,7 +154,7 @@ func (c *Checker) free() map[string]int64 {
 	return out
 }
 
-// freeFor returns the part of the free CPU that is on nodes for a pod.
+// freeFor returns the elements of free whose nodes the pod's node selector selects.
 func (c *Checker) freeFor(pod *corev1.Pod, free map[string]int64) map[string]int64 {
 	out := make(map[string]int64, len(free))
 	for name, room := range free {
@@ -164,7 +165,7 @@ func (c *Checker) freeFor(pod *corev1.Pod, free map[string]int64) map[string]int
 	return out
 }
 
-// isFor reports whether the node selector of a pod selects a node.
+// isFor reports whether the node selector of a pod selects the node.
 func isFor(node *corev1.Node, pod *corev1.Pod) bool {
 	return labels.SelectorFromSet(pod.Spec.NodeSelector).Matches(labels.Set(node.Labels))
 }

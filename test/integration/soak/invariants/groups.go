@@ -10,31 +10,31 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// group is a PodGroup with its history. It is kept after its deletion, because its pods may be
-// deleted later.
+// group is a PodGroup with its history. The Checker keeps a deleted PodGroup, because its pods may
+// be deleted later.
 type group struct {
 	*v1alpha1.PodGroup
 
 	gone bool
-	// bound counts the members that stay on nodes. whole is true from the time when minCount of
-	// them were bound until no bound member is left.
+	// bound is the number of members that have a node and are not terminating. whole becomes true
+	// when minCount members are bound, and false when no member is bound.
 	bound int
 	whole bool
-	// forming is the time, in working time, since only a part of the gang is bound; nil if it is
-	// not. excused is true if a member was deleted in the meantime.
+	// forming is the working time since when some members are bound, but fewer than minCount; nil
+	// if that is not so. excused is true if this may last: for example, a member was deleted.
 	forming *time.Duration
 	excused bool
-	// since is the earliest possible start of the group's clock: the time since when minCount
-	// members have had nodes, including terminating members. It is kept until each member with a
-	// node terminates, because replacing members does not renew the clock.
+	// since is the earliest possible start time of the group: since then, minCount members have had
+	// nodes. Terminating members count too. since is kept until all members with a node are
+	// terminating, because a replacement of members does not change the start time.
 	since *time.Time
-	// again is the time, in working time, when a PodGroup of this name was created again while
-	// members had nodes; nil if it was not.
+	// again is the working time when a PodGroup with this name was created again, while some
+	// members had nodes. It is nil if that has not happened.
 	again *time.Duration
-	// listed are all pods that were ever in an intent of the group.
+	// listed has the UIDs of all pods that have been in an intent of the group.
 	listed map[types.UID]bool
-	// eviction is the eviction under way; nil for none. over is the last intent, which may stay in
-	// the status for a while.
+	// eviction is the eviction in progress, or nil. over is the last intent, which may still be in
+	// the status.
 	eviction *groupEviction
 	over     *v1alpha1.PodGroupDisruption
 }
@@ -42,15 +42,15 @@ type group struct {
 // groupEviction is the eviction of a whole group.
 type groupEviction struct {
 	intent *v1alpha1.PodGroupDisruption
-	// pods are the names of the listed pods, by UID.
+	// pods maps the UIDs of the pods in the intent to their names.
 	pods map[types.UID]types.NamespacedName
-	// left are the members with a node that were not listed. They must not remain.
+	// left has the members with a node that are not in the intent. They must be evicted too.
 	left map[types.UID]types.NamespacedName
-	// begun is the deletion of the first pod, in working time; nil before that.
+	// begun is the working time when the first pod was deleted. It is nil before that.
 	begun *time.Duration
 }
 
-// SeeGroup processes the next state of a PodGroup.
+// SeeGroup processes a new state of a PodGroup.
 func (c *Checker) SeeGroup(at time.Time, now *v1alpha1.PodGroup) {
 	c.counts.States++
 	key := keyOf(now)
@@ -59,15 +59,15 @@ func (c *Checker) SeeGroup(at time.Time, now *v1alpha1.PodGroup) {
 	case g == nil || g.UID != now.UID:
 		g = c.createAgain(at, g, now)
 	case minCountOf(g.PodGroup) < minCountOf(now):
-		// There may be no room for the members that the gang needs now.
+		// With the higher minCount, the gang needs more members, and these may have no room.
 		g.excused, g.forming = true, nil
 	}
 	g.PodGroup, g.gone = now, false
 	intent := now.Status.Disruption
 	switch {
 	case intent == nil:
-		// The intent was canceled or is completed. An eviction that has begun is checked until all
-		// of its pods are gone.
+		// The intent was either canceled or completed. If pods have been deleted, checkEviction
+		// continues until all pods are deleted.
 		if g.eviction != nil && g.eviction.begun == nil {
 			g.eviction = nil
 		}
@@ -80,8 +80,9 @@ func (c *Checker) SeeGroup(at time.Time, now *v1alpha1.PodGroup) {
 	}
 }
 
-// createAgain returns the record of a new PodGroup. before is the record of an earlier PodGroup of
-// the same name; nil for none. Its members belong to the new one, and its clock continues.
+// createAgain returns the record of a new PodGroup. before is the record of an earlier PodGroup
+// with the same name, or nil. The members of the earlier PodGroup belong to the new one, and the
+// start time is kept.
 func (c *Checker) createAgain(at time.Time, before *group, now *v1alpha1.PodGroup) *group {
 	g := &group{PodGroup: now, listed: make(map[types.UID]bool)}
 	c.groups[keyOf(now)] = g
@@ -99,7 +100,7 @@ func (c *Checker) createAgain(at time.Time, before *group, now *v1alpha1.PodGrou
 		}
 	}
 	if g.bound > 0 {
-		// The members may be too few for the new minCount, and there may be no room for more.
+		// The members may be fewer than the new minCount, and more members may have no room.
 		g.since, g.whole, g.excused = before.since, before.whole, true
 		since := c.time.at(at)
 		g.again = &since
@@ -110,7 +111,7 @@ func (c *Checker) createAgain(at time.Time, before *group, now *v1alpha1.PodGrou
 	return g
 }
 
-// GroupGone processes the disappearance of a PodGroup. Its pods then belong to no group.
+// GroupGone processes the end of a PodGroup's existence. Its pods belong to no group after that.
 func (c *Checker) GroupGone(at time.Time, key types.NamespacedName) {
 	c.counts.States++
 	if g := c.groups[key]; g != nil {
@@ -119,7 +120,8 @@ func (c *Checker) GroupGone(at time.Time, key types.NamespacedName) {
 	c.end(at, preemptor{kind: v1alpha1.PreemptorPodGroup, name: key})
 }
 
-// isAnother reports whether an intent differs from an earlier one by more than a shorter list.
+// isAnother reports whether an intent is a new one. An intent that only lists fewer pods than
+// before is not new.
 func isAnother(before, now *v1alpha1.PodGroupDisruption) bool {
 	listed := make(map[types.UID]bool)
 	for _, p := range before.Pods {
@@ -138,7 +140,8 @@ func (c *Checker) beginEviction(g *group, intent *v1alpha1.PodGroupDisruption) {
 	g.eviction = &groupEviction{left: make(map[types.UID]types.NamespacedName)}
 	g.eviction.take(g.Namespace, intent)
 	if before != nil && before.begun != nil {
-		// An eviction that has begun continues, also for another preemptor.
+		// Keep the pods of an eviction that has begun, even if the new intent is for another
+		// preemptor.
 		g.eviction.begun = before.begun
 		for uid, name := range before.pods {
 			g.eviction.pods[uid] = name
@@ -154,7 +157,7 @@ func (c *Checker) beginEviction(g *group, intent *v1alpha1.PodGroupDisruption) {
 	}
 }
 
-// take sets the pods of the eviction to the listed pods.
+// take replaces the intent and the pods of the eviction.
 func (e *groupEviction) take(namespace string, intent *v1alpha1.PodGroupDisruption) {
 	e.intent, e.pods = intent, make(map[types.UID]types.NamespacedName)
 	for _, p := range intent.Pods {
@@ -162,7 +165,7 @@ func (e *groupEviction) take(namespace string, intent *v1alpha1.PodGroupDisrupti
 	}
 }
 
-// members returns the pods of a group.
+// members returns the existing pods of a group.
 func (c *Checker) members(g *group) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range c.pods {
@@ -173,8 +176,8 @@ func (c *Checker) members(g *group) []*corev1.Pod {
 	return out
 }
 
-// follow updates the group of a pod whose state has changed. goes is true if the pod began to
-// terminate.
+// follow updates the record of a group after the state of a pod has changed. goes is true if the
+// pod began to terminate.
 func (c *Checker) follow(at time.Time, pod *corev1.Pod, goes bool) {
 	key, ok := c.groupOf(pod)
 	if !ok {
@@ -213,7 +216,7 @@ func (c *Checker) follow(at time.Time, pod *corev1.Pod, goes bool) {
 		g.whole, g.forming, g.excused = true, nil, false
 	case g.whole:
 	case goes:
-		// The remaining members must wait for another member, and there may be no room for it.
+		// The remaining members wait for a replacement, which may have no room.
 		g.excused, g.forming = true, nil
 	case g.forming == nil && !g.excused:
 		since := c.time.at(at)
@@ -229,7 +232,7 @@ func (c *Checker) checkForming(now time.Time, g *group) {
 	g.forming, g.excused = nil, true
 }
 
-// victimGoes processes a pod that begins to terminate.
+// victimGoes processes a pod that has just begun to terminate.
 func (c *Checker) victimGoes(at time.Time, pod *corev1.Pod) {
 	if markOf(pod) == nil || c.released[pod.UID] {
 		return
@@ -248,7 +251,8 @@ func (c *Checker) victimGoes(at time.Time, pod *corev1.Pod) {
 	c.counts.Judged[GroupPartlyEvicted]++
 }
 
-// checkEviction checks a group whose eviction has begun.
+// checkEviction checks that a group whose eviction has begun is evicted as a whole, within the
+// bound.
 func (c *Checker) checkEviction(now time.Time, g *group) {
 	e := g.eviction
 	if e == nil || e.begun == nil {
@@ -268,7 +272,7 @@ func (c *Checker) checkEviction(now time.Time, g *group) {
 	g.eviction, g.over = nil, e.intent
 }
 
-// staying returns the names of the given pods that do not terminate.
+// staying returns the names of the pods that exist and are not terminating.
 func (c *Checker) staying(pods map[types.UID]types.NamespacedName) []string {
 	var out []string
 	for uid, name := range pods {
@@ -279,7 +283,7 @@ func (c *Checker) staying(pods map[types.UID]types.NamespacedName) []string {
 	return out
 }
 
-// followClock updates the start of the group's clock. g.bound must be up to date.
+// followClock updates the earliest possible start time of a group. g.bound must be up to date.
 func (c *Checker) followClock(g *group) {
 	times, least := c.placedAt(g), minCountOf(g.PodGroup)
 	switch {
@@ -290,8 +294,8 @@ func (c *Checker) followClock(g *group) {
 	}
 }
 
-// startOf returns the earliest possible start of a group's clock. That is when minCount members had
-// nodes, or with fewer members, when the last one had.
+// startOf returns the earliest possible start time of a group: when minCount members had nodes. If
+// fewer members have nodes, it is the time when the last of them got its node.
 func (c *Checker) startOf(g *group) time.Time {
 	if g.since != nil {
 		return *g.since
@@ -299,7 +303,7 @@ func (c *Checker) startOf(g *group) time.Time {
 	return nth(c.placedAt(g), minCountOf(g.PodGroup))
 }
 
-// placedAt returns the times when the members with nodes were scheduled.
+// placedAt returns the times when the members that have a node got it.
 func (c *Checker) placedAt(g *group) []time.Time {
 	var times []time.Time
 	for _, pod := range c.members(g) {

@@ -16,17 +16,17 @@ func keyOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// hasNode reports whether a pod has a node and has not finished, so that it uses its request there.
+// hasNode reports whether a pod uses its request on a node: it has a node and has not finished.
 func hasNode(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// isWaiting reports whether a pod still needs a node.
+// isWaiting reports whether a pod is pending, has no node, and is not terminating.
 func isWaiting(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending
 }
 
-// isStaying reports whether a pod has a node and does not terminate.
+// isStaying reports whether a pod uses its request on a node and is not terminating.
 func isStaying(pod *corev1.Pod) bool { return hasNode(pod) && pod.DeletionTimestamp == nil }
 
 func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
@@ -37,7 +37,7 @@ func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondi
 	return &pod.Status.Conditions[i]
 }
 
-// markOf returns the condition that a preemption has set on a pod, or nil.
+// markOf returns the condition of a pod about its preemption, or nil.
 func markOf(pod *corev1.Pod) *corev1.PodCondition {
 	if c := conditionOf(pod, corev1.DisruptionTarget); c != nil && c.Reason == corev1.PodReasonPreemptionByScheduler {
 		return c
@@ -45,7 +45,7 @@ func markOf(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// scheduledAt returns when a pod got its node, and whether it has one.
+// scheduledAt returns the time when a pod got its node. It returns false if the pod has no node.
 func scheduledAt(pod *corev1.Pod) (time.Time, bool) {
 	if c := conditionOf(pod, corev1.PodScheduled); c != nil {
 		return c.LastTransitionTime.Time, true
@@ -53,7 +53,7 @@ func scheduledAt(pod *corev1.Pod) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// requested returns the request of a pod for a resource, in thousandths.
+// requested returns a pod's request for a resource, in thousandths of the unit.
 func requested(pod *corev1.Pod, name corev1.ResourceName) int64 {
 	sum := int64(0)
 	for i := range pod.Spec.Containers {
@@ -63,12 +63,12 @@ func requested(pod *corev1.Pod, name corev1.ResourceName) int64 {
 	return sum
 }
 
-// isWhole reports whether a PodGroup is disrupted as a whole.
+// isWhole reports whether the disruption mode of a PodGroup is PodGroup.
 func isWhole(pg *v1alpha1.PodGroup) bool {
 	return ptr.Deref(pg.Spec.DisruptionMode, v1alpha1.DisruptionModePod) == v1alpha1.DisruptionModePodGroup
 }
 
-// minCountOf returns the minCount of a gang, or 0 for another PodGroup.
+// minCountOf returns the minCount of a PodGroup, or 0 for the basic policy.
 func minCountOf(pg *v1alpha1.PodGroup) int {
 	if pg.Spec.SchedulingPolicy == nil || pg.Spec.SchedulingPolicy.Gang == nil {
 		return 0
@@ -76,11 +76,11 @@ func minCountOf(pg *v1alpha1.PodGroup) int {
 	return int(pg.Spec.SchedulingPolicy.Gang.MinCount)
 }
 
-// unit is a pod, a pod with its PodGroup, or a PodGroup alone.
+// unit is a single pod, a member of a PodGroup with the PodGroup, or a PodGroup alone.
 type unit struct {
 	pod   *corev1.Pod
 	group *group
-	// placed has the facts about the pod when it got its node; nil for none.
+	// placed has the facts from the time when the pod got its node. It is nil if the pod has none.
 	placed *placement
 }
 
@@ -97,7 +97,8 @@ func (c *Checker) unitOf(pod *corev1.Pod) unit {
 	return u
 }
 
-// priority returns the priority of the unit's group, or without a group, of its pod.
+// priority returns the priority of the PodGroup. If there is no PodGroup, it returns the priority
+// of the pod.
 func (u unit) priority() int32 {
 	if u.group != nil {
 		return ptr.Deref(u.group.Spec.Priority, 0)
@@ -112,7 +113,7 @@ func (u unit) class() string {
 	return u.pod.Spec.PriorityClassName
 }
 
-// preempts reports whether the unit may preempt.
+// preempts reports whether the preemption policy of the unit permits preemption.
 func (u unit) preempts() bool {
 	if u.group != nil {
 		return ptr.Deref(u.group.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever
@@ -120,7 +121,7 @@ func (u unit) preempts() bool {
 	return ptr.Deref(u.pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever
 }
 
-// queue returns the name of the unit's Queue, or "".
+// queue returns the name of the unit's Queue, or "" if it is in none.
 func (u unit) queue() string {
 	if u.placed != nil {
 		return u.placed.queue
@@ -131,7 +132,7 @@ func (u unit) queue() string {
 	return u.pod.Labels[v1alpha1.LabelQueue]
 }
 
-// path returns a Queue and all Queues above it.
+// path returns a Queue and all its ancestors.
 func (c *Checker) path(queue string) []*v1alpha1.Queue {
 	var out []*v1alpha1.Queue
 	for q := c.queues[queue]; q != nil && !slices.Contains(out, q); q = c.queues[ptr.Deref(q.Spec.Parent, "")] {
@@ -140,7 +141,7 @@ func (c *Checker) path(queue string) []*v1alpha1.Queue {
 	return out
 }
 
-// used returns the usage of a Queue and of all Queues below it, in thousandths.
+// used returns the usage of a Queue, including the Queues below it, in thousandths of the unit.
 func (c *Checker) used(q *v1alpha1.Queue, name corev1.ResourceName) int64 {
 	sum := int64(0)
 	for _, pod := range c.pods {
@@ -151,7 +152,8 @@ func (c *Checker) used(q *v1alpha1.Queue, name corev1.ResourceName) int64 {
 	return sum
 }
 
-// checkLimits checks the limits after a pod got a node.
+// checkLimits checks the limits of a pod's Queue and its ancestors. Call it when a pod has got a
+// node.
 func (c *Checker) checkLimits(at time.Time, pod *corev1.Pod) {
 	for _, q := range c.path(c.unitOf(pod).queue()) {
 		for name, limit := range q.Spec.Limit {

@@ -9,16 +9,17 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// placement has the facts about a pod when it got its node. A user may change labels and PodGroups
-// later. The pod counts for its queue and group as before, and is not better protected.
+// placement has facts about a pod from the time when it got its node. Users may change labels and
+// PodGroups later. The pod must still count for its old queue and group, and must not become better
+// protected.
 type placement struct {
-	// group is the pod's PodGroup; empty for none.
+	// group is the name of the pod's PodGroup, or empty if it had none.
 	group types.NamespacedName
 	queue string
-	// class and priority belong to the group, or to a pod without a group.
+	// class and priority are from the PodGroup, or from the pod if it had no PodGroup.
 	class    string
 	priority int32
-	// whole is true if the group was disrupted as a whole.
+	// whole is true if the disruption mode of the PodGroup was PodGroup.
 	whole bool
 }
 
@@ -35,8 +36,8 @@ func (c *Checker) place(pod *corev1.Pod) {
 	c.placed[pod.UID] = p
 }
 
-// groupOf returns the PodGroup of a pod, and whether it has one. A pod with a node belongs to the
-// PodGroup that it named when it got the node.
+// groupOf returns the name of a pod's PodGroup, and whether it has one. For a pod with a node, it
+// is the PodGroup that the pod named when it got the node.
 func (c *Checker) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	if p, ok := c.placed[pod.UID]; ok {
 		return p.group, p.group.Name != ""
@@ -45,8 +46,8 @@ func (c *Checker) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
 }
 
-// placements returns the placements of a unit: of its pod, or of the members of its group that have
-// a node.
+// placements returns the placements of a unit. If the unit has a PodGroup, these are the placements
+// of all members with a node.
 func (c *Checker) placements(u unit) []placement {
 	pods := []*corev1.Pod{u.pod}
 	if u.group != nil {
@@ -61,7 +62,7 @@ func (c *Checker) placements(u unit) []placement {
 	return out
 }
 
-// standing returns the priority of a victim: the lowest that it had and has.
+// standing returns the lowest priority of a victim: now, or when its pods got their nodes.
 func (c *Checker) standing(victim unit) int32 {
 	lowest := victim.priority()
 	for _, p := range c.placements(victim) {
@@ -70,8 +71,8 @@ func (c *Checker) standing(victim unit) int32 {
 	return lowest
 }
 
-// goesWhole reports whether a group can only be evicted as a whole. A group that was evicted pod by
-// pod when its members got their nodes still is.
+// goesWhole reports whether a group must be evicted as a whole. This requires that its disruption
+// mode is PodGroup now, and was PodGroup when each member got its node.
 func (c *Checker) goesWhole(g *group) bool {
 	if !isWhole(g.PodGroup) {
 		return false
@@ -84,12 +85,12 @@ func (c *Checker) goesWhole(g *group) bool {
 	return true
 }
 
-// clockOf returns the earliest possible start of the clock of a pod without a group. If its group
-// was deleted, the clock of the group continues.
+// clockOf returns the earliest possible start time of a pod. If its PodGroup has an earlier start
+// time, it returns that time, even if the PodGroup has been deleted.
 func (c *Checker) clockOf(pod *corev1.Pod, at time.Time) time.Time {
 	started, ok := scheduledAt(pod)
 	if !ok {
-		// The pod's clock has not begun, which protects the pod.
+		// The pod has not been scheduled. Its min-runtime begins now at the earliest.
 		started = at
 	}
 	if key, ok := c.groupOf(pod); ok {

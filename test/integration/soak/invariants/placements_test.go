@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// regroup deletes the PodGroup of a gang of two, and creates another one of the same name.
+// regroup deletes the PodGroup of a gang and creates a PodGroup with the same name and minCount 2.
 func (s *story) regroup(name, class string, change ...func(*v1alpha1.PodGroup)) {
 	s.GroupGone(s.now, types.NamespacedName{Namespace: "ns", Name: name})
 	s.groupObject(name, class, 2, "-again", change...)
@@ -18,7 +18,7 @@ func (s *story) regroup(name, class string, change ...func(*v1alpha1.PodGroup)) 
 
 func inTeam(pg *v1alpha1.PodGroup) { pg.Spec.QueueName = ptr.To("a") }
 
-// TestTenants checks work whose owner changes labels and PodGroups while it runs.
+// TestTenants tests running work whose owner changes labels and PodGroups.
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	unlabeled := func(pod *corev1.Pod) { clear(pod.Labels) }

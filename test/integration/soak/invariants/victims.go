@@ -13,36 +13,37 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// preemptor is the name of a preemptor, as in conditions.
+// preemptor is the kind and the name of a preemptor, as conditions mention it.
 type preemptor struct {
 	kind v1alpha1.PreemptorKind
 	name types.NamespacedName
 }
 
-// These are the annotations of preemption tolerations.
+// minimumPriority and tolerationSeconds are the annotations of a PriorityClass that define a
+// toleration.
 const (
 	minimumPriority   = "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority"
 	tolerationSeconds = "preemption-toleration.scheduling.x-k8s.io/toleration-seconds"
 )
 
-// end records that a preemptor needs no room from now on.
+// end records that a preemptor needs no room since the time at, unless that is already recorded.
 func (c *Checker) end(at time.Time, p preemptor) {
 	if _, ok := c.ended[p]; !ok {
 		c.ended[p] = c.time.at(at)
 	}
 }
 
-// judgeMark checks the condition that marks a pod as a victim.
+// judgeMark checks a pod that has just been marked as a victim by a condition.
 func (c *Checker) judgeMark(at time.Time, pod *corev1.Pod, message string) {
 	victim := c.unitOf(pod)
 	if key, ok := c.groupOf(pod); ok && c.groups[key] != nil && c.groups[key].listed[pod.UID] {
-		// The intent was judged when it was written. An eviction that has begun continues even if
-		// its reason or its PodGroup ends.
+		// The pod is in an intent, which judgeIntent has checked. The eviction may continue, even
+		// if its preemptor or the PodGroup no longer exists.
 		return
 	}
 	if victim.group != nil && c.goesWhole(victim.group) {
 		if again := victim.group.again; again != nil && c.time.at(at)-*again <= c.bounds.Reason {
-			// The eviction of the pod began while it had no PodGroup.
+			// The PodGroup is new: it did not exist when the eviction of the pod began.
 			return
 		}
 		c.violate(GroupPartlyEvicted, at, "pod %s is told that it goes, and PodGroup %s has no record of that", keyOf(pod), keyOf(victim.group))
@@ -56,31 +57,32 @@ func (c *Checker) judgeMark(at time.Time, pod *corev1.Pod, message string) {
 	by := preemptor{kind: v1alpha1.PreemptorKind(found[1]), name: types.NamespacedName{Namespace: found[2], Name: found[3]}}
 	started := c.clockOf(pod, at)
 	if g := victim.group; g != nil && minCountOf(g.PodGroup) > 0 {
-		// A gang has one clock, also for a member that was created later.
+		// All members of a gang share one start time, even members that were created later.
 		started = c.startOf(g)
 	}
 	c.judge(at, by, victim, "pod "+keyOf(pod).String(), started, false)
 }
 
-// judgeIntent checks the intent to evict a group.
+// judgeIntent checks an intent to evict a whole group.
 func (c *Checker) judgeIntent(at time.Time, g *group, intent *v1alpha1.PodGroupDisruption) {
 	by := preemptor{kind: intent.Preemptor.Kind, name: types.NamespacedName{Namespace: intent.Preemptor.Namespace, Name: intent.Preemptor.Name}}
 	what := "PodGroup " + keyOf(g).String()
 	if g.Status.StartTime != nil {
 		what += " (its status says it is whole since " + g.Status.StartTime.UTC().Format(time.TimeOnly) + ")"
 	}
-	// Work of equal priority may evict a gang that has lacked members for too long.
+	// A stale gang may also be evicted for work of equal priority.
 	stale := intent.Rule == "StaleGang" && g.bound < minCountOf(g.PodGroup)
 	c.judge(at, by, unit{group: g}, what, c.startOf(g), stale)
 }
 
-// sentence returns the pattern of the beginning of conditions.
+// sentence matches the start of the message in a victim's condition. Its groups are the kind, the
+// namespace and the name of the preemptor.
 func sentence() *regexp.Regexp {
 	return regexp.MustCompile(`^preempted by (Pod|PodGroup) ([^/ ]+)/([^ ]+) \(priority`)
 }
 
-// judge checks a victim whose clock began at started. Work of equal priority may evict a stale
-// victim.
+// judge checks whether a preemptor may evict a victim. started is the start time of the victim. If
+// stale is true, the preemptor may have the same priority as the victim.
 func (c *Checker) judge(at time.Time, by preemptor, victim unit, what string, started time.Time, stale bool) {
 	c.counts.Judged[VictimWithoutCause]++
 	if ended, ok := c.ended[by]; ok && c.time.at(at)-ended > c.bounds.Reason {
@@ -92,7 +94,7 @@ func (c *Checker) judge(at time.Time, by preemptor, victim unit, what string, st
 		if _, was := c.ended[by]; !was {
 			c.violate(VictimWithoutCause, at, "%s goes for %s %s, which there never was", what, by.kind, by.name)
 		}
-		// The preemptor has just disappeared, so its priority and queue are not known.
+		// The preemptor has existed, but its priority and its queue are not known any more.
 		return
 	}
 	from, to := victim.queue(), taker.queue()
@@ -114,7 +116,8 @@ func (c *Checker) judgeProtections(at time.Time, by preemptor, taker, victim uni
 		c.violate(ProtectionBroken, at, "%s goes for %s %s, and its class %s tolerates priority %d until %v", what, by.kind, by.name, victim.class(), taker.priority(), until)
 	}
 	if victim.group != nil && !c.goesWhole(victim.group) {
-		// Surplus members are not protected. The set of surplus members depends on the moment.
+		// Surplus members have no min-runtime. Which members are surplus depends on the exact time,
+		// so do not check it.
 		return
 	}
 	if least := c.minRuntime(victim.queue(), reclaim); at.Before(started.Add(least - c.bounds.Rounding)) {
@@ -122,7 +125,7 @@ func (c *Checker) judgeProtections(at time.Time, by preemptor, taker, victim uni
 	}
 }
 
-// find returns a preemptor in its present state.
+// find returns the current state of a preemptor. It returns false if the preemptor does not exist.
 func (c *Checker) find(by preemptor) (unit, bool) {
 	if by.kind == v1alpha1.PreemptorPodGroup {
 		g := c.groups[by.name]
@@ -135,9 +138,9 @@ func (c *Checker) find(by preemptor) (unit, bool) {
 	return c.unitOf(pod), true
 }
 
-// toleratesUntil returns until when a victim is protected from a priority; the zero time means
-// without an end. It returns false if the victim is not protected. Each class that the victim had
-// when it got its nodes must protect it as well.
+// toleratesUntil reports whether tolerations protect a victim from a priority, and returns the end
+// of the protection. The zero time means that the protection has no end. The current class must
+// protect the victim, and so must each class from the time when its pods got their nodes.
 func (c *Checker) toleratesUntil(victim unit, priority int32, started time.Time) (time.Time, bool) {
 	until, tolerates := c.classTolerates(victim.class(), priority, started)
 	for _, p := range c.placements(victim) {
@@ -149,7 +152,7 @@ func (c *Checker) toleratesUntil(victim unit, priority int32, started time.Time)
 	return until, tolerates
 }
 
-// classTolerates does the same for one class.
+// classTolerates is like toleratesUntil for a single class.
 func (c *Checker) classTolerates(name string, priority int32, started time.Time) (time.Time, bool) {
 	class := c.classes[name]
 	if class == nil {
@@ -166,8 +169,9 @@ func (c *Checker) classTolerates(name string, priority int32, started time.Time)
 	}
 }
 
-// tolerationOf returns the toleration of a class. It lasts for some seconds, and protects from
-// priorities below least.
+// tolerationOf returns the toleration of a class: its duration in seconds, and the least priority
+// that may still preempt. A negative duration has no end. A duration of 0 means that there is no
+// toleration.
 func tolerationOf(class *schedulingv1.PriorityClass) (seconds, least int64) {
 	seconds, err := strconv.ParseInt(class.Annotations[tolerationSeconds], 10, 64)
 	if err != nil {
@@ -180,8 +184,8 @@ func tolerationOf(class *schedulingv1.PriorityClass) (seconds, least int64) {
 	return seconds, least
 }
 
-// minRuntime returns the min-runtime of a leaf queue. This is the queue's own setting, or the
-// nearest one above.
+// minRuntime returns the min-runtime of a leaf queue: the setting of the queue, or of its nearest
+// ancestor with a setting. reclaim selects the min-runtime for reclaim.
 func (c *Checker) minRuntime(queue string, reclaim bool) time.Duration {
 	for _, q := range c.path(queue) {
 		setting := q.Spec.PreemptMinRuntime
@@ -195,7 +199,7 @@ func (c *Checker) minRuntime(queue string, reclaim bool) time.Duration {
 	return 0
 }
 
-// nth returns the n-th of the sorted times, or the last one if there are fewer.
+// nth sorts the times and returns the n-th time. If there are fewer, it returns the last time.
 func nth(times []time.Time, n int) time.Time {
 	if len(times) == 0 {
 		return time.Time{}
