@@ -7,20 +7,23 @@ import (
 	"strings"
 )
 
-// Profile is the default profile of pods in tests.
+// Profile is the scheduler profile that most pods in tests use.
 const Profile = "reprieve-scheduler"
 
-// Config is a configuration of the scheduler.
+// Config is a configuration of the scheduler for a test.
 type Config struct {
-	// LeaderElection is the field with that name. If it is empty, leader election is off.
+	// LeaderElection is the value of the field leaderElection in YAML. If it is empty, leader
+	// election is off.
 	LeaderElection string
-	// Profiles are results of ProfileConfig. If there are none, the configuration has Profile.
+	// Profiles has profiles in YAML, as ProfileConfig returns them. If it is empty, the
+	// configuration has only the profile Profile.
 	Profiles []string
-	// More has further fields, as lines.
+	// More has more fields of the configuration, as lines of YAML.
 	More string
 }
 
-// ProfileConfig returns a profile with Reprieve, and entries of its pluginConfig.
+// ProfileConfig returns a profile in YAML that enables Reprieve. pluginConfig has elements of its
+// field pluginConfig.
 func ProfileConfig(name string, pluginConfig ...string) string {
 	text := `- schedulerName: ` + name + `
   plugins:
@@ -39,7 +42,7 @@ func ProfileConfig(name string, pluginConfig ...string) string {
 	return text
 }
 
-// Write writes the configuration to a file in a directory, and returns its path.
+// Write writes the configuration to a file in dir, and returns the path of the file.
 func (c Config) Write(dir string) (string, error) {
 	election, profiles := c.LeaderElection, c.Profiles
 	if election == "" {
@@ -60,7 +63,8 @@ profiles:
 	return path, nil
 }
 
-// SchedulerArgs returns further arguments for a scheduler, to analyze a failure.
+// SchedulerArgs returns additional arguments for a scheduler. An environment variable sets the
+// verbosity of its log, to analyze failures.
 func SchedulerArgs() []string {
 	if v := os.Getenv("REPRIEVE_TEST_VERBOSITY"); v != "" {
 		return []string{"-v=" + v}

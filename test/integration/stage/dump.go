@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// manyEvents is the largest number of events to show.
+// manyEvents is the greatest number of events in a dump.
 const manyEvents = 25
 
-// clear removes objects that would disturb other tests. The empty namespace stays until the
-// playground ends. Deleting a namespace makes the API server search through all kinds of objects.
+// clear checks the writes of the test, and deletes objects that could disturb other tests. It does
+// not delete the namespace, because the API server would search it for objects of all kinds.
 func (s *Stage) clear() {
 	s.plansHold()
 	s.saysNothingTwice()
@@ -46,7 +46,7 @@ func (s *Stage) clear() {
 	}
 }
 
-// explain logs the state of the namespace and keeps the logs if the test has failed.
+// explain logs the state of the namespace and keeps the logs, if the test has failed.
 func (s *Stage) explain() {
 	if !s.Failed() {
 		return
@@ -59,8 +59,8 @@ func (s *Stage) explain() {
 	}
 }
 
-// keepLogs copies the components' logs to the test's directory in $REPRIEVE_TEST_LOGS, if that is
-// set. The playground removes its own copy.
+// keepLogs copies the logs of all components to the test's directory in $REPRIEVE_TEST_LOGS. If the
+// variable is not set, it does nothing.
 func (s *Stage) keepLogs() error {
 	to := s.kept()
 	if to == "" {
@@ -73,7 +73,7 @@ func (s *Stage) keepLogs() error {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
-			// Not every playground records requests.
+			// A playground without an audit policy has no audit log.
 			continue
 		}
 		if err != nil {
@@ -87,7 +87,7 @@ func (s *Stage) keepLogs() error {
 	return nil
 }
 
-// kept returns the test's directory in $REPRIEVE_TEST_LOGS; "" if that is not set.
+// kept returns the test's directory in $REPRIEVE_TEST_LOGS, or "" if the variable is not set.
 func (s *Stage) kept() string {
 	dir := os.Getenv("REPRIEVE_TEST_LOGS")
 	if dir == "" {
@@ -96,7 +96,8 @@ func (s *Stage) kept() string {
 	return filepath.Join(dir, strings.ReplaceAll(s.Name(), "/", "_"))
 }
 
-// Keep writes a file into the test's directory in $REPRIEVE_TEST_LOGS, if that is set.
+// Keep writes a file to the test's directory in $REPRIEVE_TEST_LOGS. If the variable is not set, it
+// does nothing.
 func (s *Stage) Keep(name string, content []byte) error {
 	to := s.kept()
 	if to == "" {
@@ -111,7 +112,7 @@ func (s *Stage) Keep(name string, content []byte) error {
 	return nil
 }
 
-// Dump describes the state of the namespace, for failures.
+// Dump returns a description of the objects in the namespace.
 func (s *Stage) Dump() string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), 5*time.Second)
 	defer cancel()

@@ -12,9 +12,9 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// FollowPods calls see for each existing pod, and then for each change until the test ends. The
-// calls do not overlap, and no change is left out. If name is not empty, only the pod with that
-// name counts.
+// FollowPods calls see for each existing pod of the test, and then for each change of a pod, until
+// the test ends. It makes one call after the other and omits no change. If name is not empty, it
+// follows only the pod with this name.
 func (s *Stage) FollowPods(name string, see func(watch.EventType, *corev1.Pod)) {
 	s.Helper()
 	var options metav1.ListOptions
@@ -26,7 +26,8 @@ func (s *Stage) FollowPods(name string, see func(watch.EventType, *corev1.Pod)) 
 	if err != nil {
 		s.Fatalf("list pods: %v", err)
 	}
-	// The API server cuts off slow watches. The watch then continues at the same point.
+	// The API server may end a slow watch. The retry watcher continues at the same resource
+	// version.
 	w, err := watchtools.NewRetryWatcherWithContext(s.Context(), now.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = options.FieldSelector

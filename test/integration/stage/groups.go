@@ -20,36 +20,39 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// Group describes a PodGroup.
+// Group describes a PodGroup of either API.
 type Group struct {
 	Name string
-	// MinCount is 0 for the basic policy.
+	// MinCount is the minCount of a gang, or 0 for the basic policy.
 	MinCount int32
-	// Whole sets the disruption mode PodGroup.
+	// Whole is true for the disruption mode PodGroup.
 	Whole    bool
 	Priority string
-	// TopologyKey is the node label whose value all members share; "" for none.
+	// TopologyKey is a node label whose value all members must share. If it is empty, there is no
+	// such label.
 	TopologyKey string
-	// PreferredKeys are the node labels whose value the members should share.
+	// PreferredKeys are node labels whose values the members should share.
 	PreferredKeys []string
-	// Finalizers delay the removal of the deleted PodGroup.
+	// Finalizers are the finalizers of the PodGroup.
 	Finalizers []string
-	// Template is for PodGroups of reprieve.dev only.
+	// Template is the reference to a template of a Workload. It applies only to PodGroups of
+	// reprieve.dev.
 	Template *v1alpha1.PodGroupTemplateReference
 }
 
-// GroupAPI is one of the two APIs with PodGroups.
+// GroupAPI is one of the two API groups with a kind PodGroup.
 type GroupAPI struct {
-	// Name is the name of the API group.
+	// Name is the name of the API group, such as reprieve.dev.
 	Name string
-	// Join sets the PodGroup of a pod. MemberOf returns the PodGroup of a pod, or "".
+	// Join makes a pod a member of a PodGroup. MemberOf returns the name of a pod's PodGroup, or
+	// "".
 	Join     func(pod *corev1.Pod, group string)
 	MemberOf func(pod *corev1.Pod) string
 
 	build func(Group) client.Object
 }
 
-// ReprieveGroups returns the API of reprieve.dev.
+// ReprieveGroups returns the GroupAPI for reprieve.dev.
 func ReprieveGroups() GroupAPI {
 	return GroupAPI{
 		Name: v1alpha1.GroupName,
@@ -61,8 +64,8 @@ func ReprieveGroups() GroupAPI {
 	}
 }
 
-// NativeGroups returns the API of scheduling.k8s.io, as of Kubernetes 1.36, in the version that the
-// playground serves.
+// NativeGroups returns the GroupAPI for scheduling.k8s.io, in the version that the API server
+// serves. It requires Kubernetes 1.36 or later.
 func NativeGroups(t testing.TB) GroupAPI {
 	t.Helper()
 	build := Group.native
@@ -84,7 +87,8 @@ func NativeGroups(t testing.TB) GroupAPI {
 	}
 }
 
-// GroupAPIs returns both APIs, or only the first one if Kubernetes does not have the second one.
+// GroupAPIs returns the GroupAPI for reprieve.dev, and for scheduling.k8s.io if the API server has
+// its PodGroups.
 func GroupAPIs(t testing.TB) []GroupAPI {
 	t.Helper()
 	if Kubernetes(t).Minor < 36 {
@@ -93,7 +97,7 @@ func GroupAPIs(t testing.TB) []GroupAPI {
 	return []GroupAPI{ReprieveGroups(), NativeGroups(t)}
 }
 
-// New returns a PodGroup.
+// New returns a PodGroup in a namespace.
 func (api GroupAPI) New(namespace string, g Group) client.Object {
 	pg := api.build(g)
 	pg.SetNamespace(namespace)
@@ -145,7 +149,8 @@ func (g Group) native() client.Object {
 	return pg
 }
 
-// nativeOf136 returns a PodGroup of v1alpha2. Go types for that version do not exist any more.
+// nativeOf136 returns a PodGroup of scheduling.k8s.io/v1alpha2, the version in Kubernetes 1.36. It
+// is unstructured, because the current k8s.io/api has no Go types for this version.
 func (g Group) nativeOf136() client.Object {
 	policy := map[string]any{"basic": map[string]any{}}
 	if g.MinCount > 0 {
@@ -163,7 +168,7 @@ func (g Group) nativeOf136() client.Object {
 	return pg
 }
 
-// ConditionsOf reads the conditions of a PodGroup of either API.
+// ConditionsOf returns the conditions of a PodGroup of either API.
 func ConditionsOf(obj client.Object) []metav1.Condition {
 	switch pg := obj.(type) {
 	case *unstructured.Unstructured:
@@ -179,13 +184,13 @@ func ConditionsOf(obj client.Object) []metav1.Condition {
 // NewGroup returns a PodGroup in the test's namespace.
 func (s *Stage) NewGroup(g Group) client.Object { return s.Groups.New(s.Namespace, g) }
 
-// CreateGroup creates a PodGroup.
+// CreateGroup creates a PodGroup in the test's namespace.
 func (s *Stage) CreateGroup(g Group) {
 	s.Helper()
 	s.Create(s.NewGroup(g))
 }
 
-// PodGroup returns a PodGroup, or nil if it does not exist.
+// PodGroup returns a PodGroup in the test's namespace, or nil if it does not exist.
 func (s *Stage) PodGroup(ctx context.Context, name string) client.Object {
 	s.Helper()
 	pg := s.NewGroup(Group{Name: name})
@@ -199,7 +204,7 @@ func (s *Stage) PodGroup(ctx context.Context, name string) client.Object {
 	return pg
 }
 
-// allGroups returns the PodGroups of the test, of all APIs that are served.
+// allGroups returns the PodGroups in the test's namespace, of all APIs that the API server serves.
 func (s *Stage) allGroups(ctx context.Context) []client.Object {
 	var out []client.Object
 	var own v1alpha1.PodGroupList
@@ -219,7 +224,7 @@ func (s *Stage) allGroups(ctx context.Context) []client.Object {
 	return out
 }
 
-// RemoveGroup deletes a PodGroup. It is gone once it has no finalizers.
+// RemoveGroup deletes a PodGroup. A PodGroup with finalizers exists until they are removed.
 func (s *Stage) RemoveGroup(name string) {
 	s.Helper()
 	if err := s.Objects.Delete(s.Context(), s.NewGroup(Group{Name: name})); err != nil {
@@ -227,7 +232,7 @@ func (s *Stage) RemoveGroup(name string) {
 	}
 }
 
-// LetGroupGo removes all finalizers from a PodGroup, if it still exists.
+// LetGroupGo removes all finalizers of a PodGroup. It does nothing if the PodGroup does not exist.
 func (s *Stage) LetGroupGo(name string) {
 	s.Helper()
 	ctx := context.WithoutCancel(s.Context())
@@ -237,14 +242,14 @@ func (s *Stage) LetGroupGo(name string) {
 	}
 }
 
-// Condition returns a condition of a PodGroup, or nil.
+// Condition returns a condition of a PodGroup by its type, or nil.
 func (s *Stage) Condition(ctx context.Context, group, kind string) *metav1.Condition {
 	s.Helper()
 	return meta.FindStatusCondition(ConditionsOf(s.PodGroup(ctx, group)), kind)
 }
 
-// WaitCondition waits until a condition of a PodGroup has the status, the reason and all of the
-// phrases.
+// WaitCondition waits until a condition of a PodGroup has the status and the reason, and its
+// message contains all phrases.
 func (s *Stage) WaitCondition(group, kind string, status metav1.ConditionStatus, reason string, phrases ...string) {
 	s.Helper()
 	s.Eventually(fmt.Sprintf("PodGroup %s has condition %s=%s, %s", group, kind, status, reason), func(ctx context.Context) string {

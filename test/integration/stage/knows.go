@@ -12,7 +12,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// Snapshot returns the state that the scheduler decides on.
+// Snapshot returns the state of the cluster in the scheduler's memory, which its decisions use.
 func (s *Stage) Snapshot(ctx context.Context) (*snapshot.State, error) {
 	raw, err := s.ask(ctx, s.Run.Component(playground.Scheduler), "/debug/reprieve/snapshot")
 	if err != nil {
@@ -25,8 +25,8 @@ func (s *Stage) Snapshot(ctx context.Context) (*snapshot.State, error) {
 	return state, nil
 }
 
-// KnowsBudget waits until a budget of the test counts the given number of pods, and the scheduler
-// has the resulting budget. The scheduler watches budgets, so it is a moment behind the API server.
+// KnowsBudget waits until the status of a PodDisruptionBudget counts healthy pods, and until the
+// scheduler has cached this status.
 func (s *Stage) KnowsBudget(name string, healthy int32) {
 	s.Helper()
 	s.Eventually("the scheduler goes by the budget "+name, func(ctx context.Context) string {
@@ -49,8 +49,9 @@ func (s *Stage) KnowsBudget(name string, healthy int32) {
 	})
 }
 
-// KnowsNodes waits until the scheduler has exactly the existing nodes of all tests, without taints.
-// It is for tests that run alone, because later changes of nodes make the scheduler retry pods.
+// KnowsNodes waits until the nodes in the scheduler's cache are exactly the existing nodes, without
+// taints. Use it in tests that run alone: parallel tests change nodes, which makes the scheduler
+// retry pods.
 func (s *Stage) KnowsNodes() {
 	s.Helper()
 	s.Eventually("the scheduler knows the nodes", func(ctx context.Context) string {

@@ -8,10 +8,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// Kubernetes returns the version of the tests' API server. It runs the binary for that.
+// Kubernetes returns the version of the API server's binary. It runs the binary to find the
+// version.
 func Kubernetes(t testing.TB) playground.Kubernetes {
 	t.Helper()
-	// Cleanup functions of an ended test call this, too.
+	// Cleanup functions call this after the test's context has ended.
 	out, err := playground.KubernetesIn(context.WithoutCancel(t.Context()), playgroundtest.BinDir(t, playground.APIServer))
 	if err != nil {
 		t.Fatal(err)

@@ -13,13 +13,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// Metrics is the content of a component's /metrics at one moment.
+// Metrics is a response of the endpoint /metrics.
 type Metrics struct {
 	stage *Stage
 	text  string
 }
 
-// Metrics reads the metrics of a scheduler.
+// Metrics requests the metrics of a scheduler.
 func (s *Stage) Metrics(scheduler *playground.Component) Metrics {
 	s.Helper()
 	m, err := s.metrics(s.Context(), scheduler)
@@ -37,7 +37,7 @@ func (s *Stage) metrics(ctx context.Context, scheduler *playground.Component) (M
 	return Metrics{stage: s, text: string(raw)}, nil
 }
 
-// ask returns the scheduler's response at a path.
+// ask sends a GET request to a scheduler and returns the body of the response.
 func (s *Stage) ask(ctx context.Context, scheduler *playground.Component, path string) ([]byte, error) {
 	config := s.Run.RESTConfig()
 	config.Host, config.Timeout = scheduler.URL(), 30*time.Second
@@ -52,7 +52,7 @@ func (s *Stage) ask(ctx context.Context, scheduler *playground.Component, path s
 	return raw, nil
 }
 
-// Sum returns the sum of all samples with the name and the labels. A label has the form
+// Sum returns the sum of all samples of a metric that have the labels. The format of a label is
 // key="value".
 func (m Metrics) Sum(name string, labels ...string) float64 {
 	m.stage.Helper()
@@ -71,8 +71,8 @@ func (m Metrics) Sum(name string, labels ...string) float64 {
 	return sum
 }
 
-// plansHold fails the test if a scheduler has repeated a gang's plan that could not be carried out.
-// A scheduler that has ended is not checked.
+// plansHold fails the test if a running scheduler has repeated a gang's plan that could not be
+// carried out.
 func (s *Stage) plansHold() {
 	s.Helper()
 	for name, n := range s.plansRepeated() {
@@ -82,7 +82,8 @@ func (s *Stage) plansHold() {
 	}
 }
 
-// plansRepeated returns the number of such repeated plans of each scheduler.
+// plansRepeated returns, for each running scheduler, the number of plans that it has repeated
+// because they could not be carried out.
 func (s *Stage) plansRepeated() map[string]float64 {
 	s.Helper()
 	out := make(map[string]float64)

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// OwnerLabel is the label of a node with the namespace that the node is for.
+// OwnerLabel is a node label. Its value is the namespace whose pods use the node.
 const OwnerLabel = "test.reprieve.dev/owner"
 
-// Create creates objects.
+// Create creates objects. The test fails on an error.
 func (s *Stage) Create(objects ...client.Object) {
 	s.Helper()
 	for _, o := range objects {
@@ -23,7 +23,7 @@ func (s *Stage) Create(objects ...client.Object) {
 	}
 }
 
-// NewClass returns a PriorityClass.
+// NewClass returns a PriorityClass with a value. Each function in change changes it.
 func NewClass(name string, value int32, change ...func(*schedulingv1.PriorityClass)) *schedulingv1.PriorityClass {
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
 	for _, f := range change {
@@ -32,13 +32,13 @@ func NewClass(name string, value int32, change ...func(*schedulingv1.PriorityCla
 	return class
 }
 
-// Never sets the preemption policy Never.
+// Never sets the preemption policy of a PriorityClass to Never. Use it with NewClass.
 func Never(class *schedulingv1.PriorityClass) {
 	policy := corev1.PreemptNever
 	class.PreemptionPolicy = &policy
 }
 
-// CreateClasses creates PriorityClasses with the given values.
+// CreateClasses creates PriorityClasses. values maps their names to their values.
 func (s *Stage) CreateClasses(values map[string]int32) {
 	s.Helper()
 	for name, value := range values {
@@ -46,7 +46,8 @@ func (s *Stage) CreateClasses(values map[string]int32) {
 	}
 }
 
-// NewNode returns a node for the pods of a namespace. The short name is unique in the namespace.
+// NewNode returns a node for the pods of a namespace. The short name must be unique in the
+// namespace.
 func NewNode(namespace, short string, cpus int64) *corev1.Node {
 	name := nodeName(namespace, short)
 	room := corev1.ResourceList{
@@ -60,7 +61,7 @@ func NewNode(namespace, short string, cpus int64) *corev1.Node {
 		},
 		Status: corev1.NodeStatus{
 			Capacity: room, Allocatable: room,
-			// Simulated pods take their host's address from here.
+			// The simulated kubelet uses this address as the host IP of pods.
 			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.64.0.1"}},
 		},
 	}
@@ -68,10 +69,10 @@ func NewNode(namespace, short string, cpus int64) *corev1.Node {
 
 func nodeName(namespace, short string) string { return namespace + "-" + short }
 
-// NodeName returns the name of the node with a short name.
+// NodeName returns the full name of a node of the test.
 func (s *Stage) NodeName(short string) string { return nodeName(s.Namespace, short) }
 
-// AddNodes creates nodes with the given number of CPUs, and waits until they accept pods.
+// AddNodes creates nodes with a number of CPUs each. It waits until they accept pods.
 func (s *Stage) AddNodes(cpus int64, shorts ...string) {
 	s.Helper()
 	for _, short := range shorts {
@@ -80,7 +81,7 @@ func (s *Stage) AddNodes(cpus int64, shorts ...string) {
 	s.WaitReady(shorts...)
 }
 
-// WaitReady waits until nodes accept pods.
+// WaitReady waits until the nodes accept pods.
 func (s *Stage) WaitReady(shorts ...string) {
 	s.Helper()
 	s.Eventually("the nodes are ready", func(ctx context.Context) string {

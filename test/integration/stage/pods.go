@@ -13,10 +13,11 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Finalizer keeps a deleted pod until the test removes the finalizer.
+// Finalizer is a finalizer that the function Hold adds. A deleted pod exists until the test removes
+// it.
 const Finalizer = "test.reprieve.dev/hold"
 
-// NewPod returns a pod for the nodes of a namespace. The pod ends at once when it is deleted.
+// NewPod returns a pod that runs only on the nodes of its namespace. Its grace period is 0.
 func NewPod(namespace, name, priority string, cpus int64) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{}},
@@ -35,7 +36,7 @@ func NewPod(namespace, name, priority string, cpus int64) *corev1.Pod {
 	}
 }
 
-// AllPods returns the pods of the test.
+// AllPods returns all pods in the test's namespace.
 func (s *Stage) AllPods(ctx context.Context) []corev1.Pod {
 	s.Helper()
 	list, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
@@ -45,7 +46,7 @@ func (s *Stage) AllPods(ctx context.Context) []corev1.Pod {
 	return list.Items
 }
 
-// Terminating returns the names of the terminating pods of the test, sorted.
+// Terminating returns the sorted names of the terminating pods in the test's namespace.
 func (s *Stage) Terminating(ctx context.Context) []string {
 	s.Helper()
 	var out []string
@@ -58,7 +59,8 @@ func (s *Stage) Terminating(ctx context.Context) []string {
 	return out
 }
 
-// Pods returns the pods of the test with a prefix, without terminating pods.
+// Pods returns the pods in the test's namespace whose names have a prefix, without terminating
+// pods.
 func (s *Stage) Pods(ctx context.Context, prefix string) []corev1.Pod {
 	s.Helper()
 	return slices.DeleteFunc(s.AllPods(ctx), func(pod corev1.Pod) bool {
@@ -66,7 +68,7 @@ func (s *Stage) Pods(ctx context.Context, prefix string) []corev1.Pod {
 	})
 }
 
-// Find returns a pod of the test, or nil if it does not exist.
+// Find returns a pod in the test's namespace, or nil if it does not exist.
 func (s *Stage) Find(ctx context.Context, name string) *corev1.Pod {
 	s.Helper()
 	pod, err := s.Kube.CoreV1().Pods(s.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -79,7 +81,7 @@ func (s *Stage) Find(ctx context.Context, name string) *corev1.Pod {
 	return pod
 }
 
-// Pod returns a pod of the test. It fails the test if the pod does not exist.
+// Pod returns a pod in the test's namespace. The test fails if the pod does not exist.
 func (s *Stage) Pod(name string) *corev1.Pod {
 	s.Helper()
 	pod := s.Find(s.Context(), name)
@@ -89,13 +91,14 @@ func (s *Stage) Pod(name string) *corev1.Pod {
 	return pod
 }
 
-// Hold sets a finalizer that keeps the pod when it is deleted.
+// Hold adds Finalizer to a pod, so that the pod exists after its deletion until the test calls
+// LetGo.
 func Hold(pod *corev1.Pod) { pod.Finalizers = []string{Finalizer} }
 
-// LetGo removes all finalizers from pods.
+// LetGo removes all finalizers of the named pods.
 func (s *Stage) LetGo(names ...string) {
 	s.Helper()
-	// Cleanup functions of an ended test call this, too.
+	// Cleanup functions call this after the test's context has ended.
 	ctx := context.WithoutCancel(s.Context())
 	for _, name := range names {
 		_, err := s.Kube.CoreV1().Pods(s.Namespace).Patch(ctx, name, types.MergePatchType,

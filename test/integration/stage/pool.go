@@ -9,27 +9,28 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// Pool holds playgrounds for tests that need a whole cluster, because their objects have no
-// namespace. A test that has passed leaves its playground, emptied, to the next test. So there are
-// only as many playgrounds as tests that run in parallel.
+// Pool has playgrounds for tests that need a whole cluster, because they use cluster-scoped
+// objects. If a test passes, its playground is cleared and used for another test. So the number of
+// playgrounds is at most the number of parallel tests.
 type Pool struct {
-	// Options returns the options of a playground. The pool sets the directory of binaries and the
-	// CRDs.
+	// Options returns the options of a playground. The pool sets the directory of the binaries and
+	// the CRDs.
 	Options func() playground.Options
-	// Clear removes the objects of a test after its end.
+	// Clear deletes the objects of a test after its end.
 	Clear func(*Stage)
 
 	mu   sync.Mutex
 	idle []*Stage
 }
 
-// Take lends a playground to a test. The test uses the default namespace.
+// Take returns a playground for a test. The test uses the namespace default. After the test, the
+// playground returns to the pool.
 func (p *Pool) Take(t *testing.T) *Stage {
 	t.Helper()
 	options := complete(t, p.Options())
 	s := p.pop()
 	if s == nil {
-		// The playground outlives the test.
+		// Use a context without the test's end, because the playground is used for later tests.
 		run, err := playground.Start(context.WithoutCancel(t.Context()), options)
 		if err != nil {
 			t.Fatalf("start a playground: %v", err)
@@ -53,13 +54,14 @@ func (p *Pool) pop() *Stage {
 	return s
 }
 
-// giveBack keeps the playground for the next test, unless the test or the playground has failed.
+// giveBack checks and clears the playground at the end of a test, and returns it to the pool. If
+// the test or the playground has failed, giveBack stops the playground instead.
 func (p *Pool) giveBack(s *Stage) {
 	s.settles()
 	s.plansHold()
 	s.explain()
 	p.Clear(s)
-	// A plan for work that is being deleted may fail. It must not count for the next test.
+	// While objects are deleted, plans may fail. Ignore these failures in the next test.
 	s.repeated = s.plansRepeated()
 	if err := s.Run.Err(); err != nil {
 		s.Errorf("the playground: %v", err)
@@ -75,7 +77,7 @@ func (p *Pool) giveBack(s *Stage) {
 	p.idle = append(p.idle, s)
 }
 
-// End stops the playgrounds after all tests have ended.
+// End stops all playgrounds. Call it after all tests.
 func (p *Pool) End() error {
 	var errs []error
 	for s := p.pop(); s != nil; s = p.pop() {

@@ -12,16 +12,16 @@ import (
 	"github.com/reprieve-dev/reprieve/test/parallel"
 )
 
-// Shared is a playground for all tests of a package. The first test that asks for it starts it.
+// Shared is a playground for all tests of a package. It starts when the first test calls In.
 type Shared struct {
-	// Options are the options of the playground. The directory of binaries and the CRDs are set,
-	// and the scheduler is off.
+	// Options has the options of the playground. Shared itself sets the directory of the binaries
+	// and the CRDs, and starts no scheduler.
 	Options playground.Options
-	// Parallel is the number of tests that run in parallel. They wait for one scheduler most of the
-	// time.
+	// Parallel is the number of tests that run in parallel. It may exceed the number of cores,
+	// because the tests mostly wait.
 	Parallel int
-	// Begin starts a scheduler and creates the objects that all tests share. The context outlives
-	// the first test. The directory is removed with the playground.
+	// Begin starts a scheduler and creates the objects that all tests share. Its context ends with
+	// the last test. dir is a directory for files, which is removed at the end.
 	Begin func(ctx context.Context, s *Stage, dir string) error
 
 	once  sync.Once
@@ -30,7 +30,8 @@ type Shared struct {
 	err   error
 }
 
-// RunTests runs the tests of a package, stops the playground, and returns the exit code.
+// RunTests runs the tests of a package, stops the playground, and returns the exit code. It is for
+// TestMain.
 func (sh *Shared) RunTests(m *testing.M) int {
 	code := parallel.Run(m, sh.Parallel)
 	if err := sh.end(); err != nil {
@@ -51,12 +52,12 @@ func (sh *Shared) end() error {
 	return err
 }
 
-// In returns the playground for a test, with a namespace for that test.
+// In returns the playground for a test, and creates a namespace for the test.
 func (sh *Shared) In(t *testing.T) *Stage {
 	t.Helper()
 	options := complete(t, sh.Options)
 	sh.once.Do(func() {
-		// Other tests see this error if this test ends here.
+		// If the start ends this test, for example by t.Fatal, other tests report this error.
 		sh.err = errors.New("it has not come up for another test")
 		sh.err = sh.start(t, options)
 	})
@@ -68,7 +69,7 @@ func (sh *Shared) In(t *testing.T) *Stage {
 
 func (sh *Shared) start(t *testing.T, options playground.Options) error {
 	t.Helper()
-	// The playground outlives the first test.
+	// Use a context without the test's end, because other tests use the playground too.
 	ctx := context.WithoutCancel(t.Context())
 	var err error
 	if sh.dir, err = os.MkdirTemp("", "reprieve-test-"); err != nil { //nolint:usetesting // It outlives the test that is first.

@@ -1,4 +1,4 @@
-// Package stage provides playgrounds for integration tests, with functions to apply objects and to
+// Package stage starts playgrounds for integration tests. It has functions that create objects and
 // wait for conditions.
 package stage
 
@@ -26,32 +26,33 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// Stage is a playground with the CRDs, for one test.
+// Stage is the environment of one test: a playground with the CRDs, clients, and a namespace.
 type Stage struct {
 	*testing.T
-	// Run is the playground.
+	// Run is the running playground.
 	Run *playground.Playground
-	// Kube and Objects have no rate limit. Objects also serves the types of reprieve.dev.
+	// Kube and Objects are clients without a rate limit. Objects also supports the kinds of
+	// reprieve.dev.
 	Kube    kubernetes.Interface
 	Objects client.Client
-	// Namespace is the namespace of the test's objects.
+	// Namespace is the namespace for the objects of the test.
 	Namespace string
 	// kubernetes is the version of the API server.
 	kubernetes playground.Kubernetes
-	// Groups is the API of the test's PodGroups.
+	// Groups is the API for the PodGroups of the test.
 	Groups GroupAPI
-	// Explain adds to the description of a failure. It may be nil.
+	// Explain returns more text for the description of a failure. It may be nil.
 	Explain func() string
-	// explained is true once the failure was described.
+	// explained is true if the failure has been described.
 	explained bool
-	// begun is the start of the test. repeated is the number of repeated plans of each scheduler by
-	// then.
+	// begun is the start time of the test. repeated maps the name of a scheduler to its number of
+	// repeated plans before the test.
 	begun    time.Time
 	repeated map[string]float64
 }
 
-// New starts a playground that ends with the test. It sets the directory of binaries and the CRDs.
-// The test uses the default namespace.
+// New starts a playground that ends with the test. It sets the directory of the binaries and the
+// CRDs in the options. The test uses the namespace default.
 func New(t *testing.T, options playground.Options) *Stage {
 	t.Helper()
 	s := on(t, playgroundtest.Start(t, complete(t, options)))
@@ -61,9 +62,9 @@ func New(t *testing.T, options playground.Options) *Stage {
 	return s
 }
 
-// Start starts a playground without a Stage, for a test that runs the scheduler in its own way. The
-// playground ends with the test. The test fails if the scheduler there does not come to rest. The
-// options may have an audit policy that records all writes.
+// Start starts a playground that ends with the test, and returns no Stage. It is for tests that
+// start the scheduler themselves. At the end, the test fails if the scheduler writes without a
+// reason. If the options have an audit policy, it must record all writes.
 func Start(t *testing.T, options playground.Options) *playground.Playground {
 	t.Helper()
 	if options.AuditPolicy == "" {
@@ -82,11 +83,13 @@ func Start(t *testing.T, options playground.Options) *playground.Playground {
 	return run
 }
 
-// complete sets the directory of binaries and the CRDs, among other options.
+// complete returns the options with the directory of the binaries, the CRDs and other common
+// settings.
 func complete(t testing.TB, options playground.Options) playground.Options {
 	t.Helper()
 	options.BinDir = playgroundtest.BinDir(t, append(playgroundtest.ControlPlane(), "reprieve-scheduler")...)
-	// Tests that run on every version of Kubernetes do not need the API in versions without it.
+	// Switch the API off on versions of Kubernetes that lack it. Tests that also run on these
+	// versions do not need it.
 	options.NativeWorkloadAPI = options.NativeWorkloadAPI && Kubernetes(t).WorkloadAPI != ""
 	options.CRDs = crds.FS
 	options.AuditPolicy = auditPolicy
@@ -94,12 +97,12 @@ func complete(t testing.TB, options playground.Options) playground.Options {
 	return options
 }
 
-// on creates the clients for a playground.
+// on returns a Stage for a playground. It creates the clients.
 func on(t *testing.T, run *playground.Playground) *Stage {
 	t.Helper()
 	config := run.RESTConfig()
 	config.QPS = -1
-	// Tests poll often, and protobuf makes that cheaper.
+	// Use protobuf, which is cheaper than JSON, because tests poll often.
 	cheap := rest.CopyConfig(config)
 	cheap.ContentType = runtime.ContentTypeProtobuf
 	kube, err := kubernetes.NewForConfig(cheap)
@@ -119,7 +122,7 @@ func on(t *testing.T, run *playground.Playground) *Stage {
 	return &Stage{T: t, Run: run, Kube: kube, Objects: objects, Namespace: metav1.NamespaceDefault, kubernetes: Kubernetes(t), Groups: ReprieveGroups(), begun: time.Now()}
 }
 
-// For returns the Stage for another test, such as a subtest.
+// For returns a copy of the Stage for another test, such as a subtest.
 func (s *Stage) For(t *testing.T) *Stage {
 	t.Helper()
 	out := *s
@@ -127,15 +130,15 @@ func (s *Stage) For(t *testing.T) *Stage {
 	return &out
 }
 
-// With returns the Stage for the PodGroups of another API.
+// With returns a copy of the Stage with another API for PodGroups.
 func (s *Stage) With(groups GroupAPI) *Stage {
 	out := *s
 	out.Groups = groups
 	return &out
 }
 
-// In returns the Stage for another test, with a new namespace. The objects in the namespace and its
-// nodes are removed with the test.
+// In returns a copy of the Stage for another test, with a new namespace. The objects in the
+// namespace and its nodes are deleted after the test.
 func (s *Stage) In(t *testing.T) *Stage {
 	t.Helper()
 	out := s.For(t)
@@ -143,7 +146,7 @@ func (s *Stage) In(t *testing.T) *Stage {
 	out.Create(namespace)
 	out.Namespace = namespace.Name
 	t.Cleanup(out.clear)
-	// The API server admits pods only once the default service account exists.
+	// The API server rejects pods in a new namespace until its default service account exists.
 	out.Eventually("the default service account exists", func(ctx context.Context) string {
 		if _, err := s.Kube.CoreV1().ServiceAccounts(out.Namespace).Get(ctx, "default", metav1.GetOptions{}); err != nil {
 			return err.Error()
@@ -153,7 +156,7 @@ func (s *Stage) In(t *testing.T) *Stage {
 	return out
 }
 
-// ApplyText applies manifests.
+// ApplyText applies manifests in YAML.
 func (s *Stage) ApplyText(manifests string) {
 	s.Helper()
 	var files fs.FS = fstest.MapFS{"manifests.yaml": {Data: []byte(manifests)}}
@@ -162,7 +165,7 @@ func (s *Stage) ApplyText(manifests string) {
 	}
 }
 
-// ApplyExample applies a file under examples/, with pairs of words to replace.
+// ApplyExample applies a file in examples/. replace has pairs of an old and a new text.
 func (s *Stage) ApplyExample(file string, replace ...string) {
 	s.Helper()
 	raw, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(s), "examples", file))

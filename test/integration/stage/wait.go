@@ -13,23 +13,25 @@ import (
 )
 
 const (
-	// Patience bounds every wait.
+	// Patience is the timeout of each wait.
 	Patience = time.Minute
-	// watchFor is the time that Never watches for a violation. It is longer than the scheduler's
-	// first back-off, so that a violation would have had enough time.
+	// watchFor is the time that Never waits for a violation. It is longer than the scheduler's
+	// first back-off, so that the scheduler has tried at least twice.
 	watchFor = 1500 * time.Millisecond
 	// interval is the time between two polls.
 	interval = 100 * time.Millisecond
 )
 
-// Eventually waits until condition returns "". Otherwise it fails the test with the last result.
+// Eventually waits until condition returns "". After a timeout, the test fails with the last result
+// of condition.
 func (s *Stage) Eventually(what string, condition func(ctx context.Context) string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), Patience)
 	defer cancel()
 	last := ""
 	if err := wait.PollUntilContextCancel(ctx, interval, true, func(context.Context) (bool, error) {
-		// This is not the context that ends, because its error would hide the last result.
+		// Pass the context of the test, without the timeout. At the timeout, condition would return
+		// an error about the context instead of a useful result.
 		last = condition(s.Context())
 		return last == "", nil
 	}); err != nil {
@@ -37,14 +39,15 @@ func (s *Stage) Eventually(what string, condition func(ctx context.Context) stri
 	}
 }
 
-// Never watches for a while, and fails the test as soon as violation does not return "".
+// Never polls for some time, and fails the test when violation returns a text. An empty text is not
+// a violation.
 func (s *Stage) Never(what string, violation func(ctx context.Context) string) {
 	s.Helper()
 	s.NeverFor(watchFor, interval, what, violation)
 }
 
-// NeverFor is Never with a given period and time between two polls. Tests use it in place of a
-// sleep, because a violation ends it at once.
+// NeverFor is like Never, with a given duration and interval. Tests use it instead of a sleep,
+// because it ends at the first violation.
 func (s *Stage) NeverFor(period, every time.Duration, what string, violation func(ctx context.Context) string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), period)
@@ -59,14 +62,14 @@ func (s *Stage) NeverFor(period, every time.Duration, what string, violation fun
 	}
 }
 
-// fail ends the test, with the state of the namespace.
+// fail ends the test with a message and a description of the namespace.
 func (s *Stage) fail(message string) {
 	s.Helper()
 	s.explained = true
 	s.Fatal(message + "\n" + s.Dump())
 }
 
-// Mentions reports whether a text contains all of the phrases.
+// Mentions reports whether a text contains all phrases.
 func Mentions(text string, phrases []string) bool {
 	for _, p := range phrases {
 		if !strings.Contains(text, p) {
@@ -76,7 +79,7 @@ func Mentions(text string, phrases []string) bool {
 	return true
 }
 
-// Runs waits until exactly count pods with the prefix run.
+// Runs waits until exactly count pods whose names have the prefix run.
 func (s *Stage) Runs(prefix string, count int) {
 	s.Helper()
 	s.Eventually(prefix+" runs", func(ctx context.Context) string {
@@ -104,7 +107,8 @@ func (s *Stage) Gone(name string) {
 	})
 }
 
-// WaitsSaying waits until the condition of a pending pod has all of the words.
+// WaitsSaying waits until a pod has no node and the message of its condition PodScheduled contains
+// all words.
 func (s *Stage) WaitsSaying(name string, words ...string) {
 	s.Helper()
 	s.Eventually(name+" waits and says why", func(ctx context.Context) string {
@@ -123,7 +127,8 @@ func (s *Stage) WaitsSaying(name string, words ...string) {
 	})
 }
 
-// WaitsFor waits until the condition of a pending pod has the reason and all of the words.
+// WaitsFor waits until a pod has no node, and its condition PodScheduled has the reason and a
+// message that contains all words.
 func (s *Stage) WaitsFor(name, reason string, words ...string) {
 	s.Helper()
 	s.WaitsSaying(name, words...)
@@ -135,7 +140,7 @@ func (s *Stage) WaitsFor(name, reason string, words ...string) {
 	})
 }
 
-// scheduledCondition returns a pod's condition PodScheduled, or nil.
+// scheduledCondition returns the condition PodScheduled of a pod, or nil.
 func scheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled {

@@ -20,21 +20,22 @@ import (
 )
 
 const (
-	// quiet is the time that a settled scheduler must write nothing. settling is the time that it
-	// may take until then.
+	// A scheduler has settled if it writes nothing for the duration quiet. settling is the longest
+	// time until it must have settled.
 	quiet    = 10 * time.Second
 	settling = 90 * time.Second
-	// mostAlike is how often a test may write the same content to an object. Some work is retried
-	// often, and its message may change with the state of a shared cluster. More than one write
-	// every alikePause, and one for each pod that other tests bind, is a fault.
+	// These constants bound how often the same content may be written to an object during a test:
+	// mostAlike times, and once more for each alikePause and for each binding by another test. A
+	// scheduler may repeat a message, because the state of the shared cluster changes back and
+	// forth.
 	mostAlike, alikePause = 10, 2 * time.Second
 )
 
-// writer is the beginning of the user agent of a scheduler and its controllers.
+// writer is the start of the user agent of a scheduler and its controllers.
 const writer = "reprieve-scheduler/"
 
-// auditPolicy records writes with their content. It leaves out leases, because they are renewed all
-// the time, and reviews, because they change nothing.
+// auditPolicy makes the API server record all writes with their content. It excludes Leases, which
+// are renewed continuously, and reviews of permissions, which change nothing.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -46,21 +47,21 @@ rules:
 - level: Request
 `
 
-// write is a call of a scheduler or its controllers that changes an object.
+// write is a recorded request of a scheduler or its controllers that changes an object.
 type write struct {
 	at time.Time
-	// what is the verb and the path of the object.
+	// what is the verb and the path of the request.
 	what, namespace string
-	// body is the content of the request, without times and versions.
+	// body is the content of the request, without times and resource versions.
 	body string
 	code int32
 }
 
-// settles fails the test if its scheduler does not come to rest.
+// settles fails the test if a scheduler still writes although nothing happens.
 func (s *Stage) settles() {
 	s.Helper()
 	if s.Failed() || !s.schedules() {
-		// A scheduler that has ended has come to rest.
+		// No scheduler is running.
 		return
 	}
 	if err := s.comeToRest(); err != nil {
@@ -68,8 +69,8 @@ func (s *Stage) settles() {
 	}
 }
 
-// comeToRest waits until no scheduler has written anything for a while. A scheduler must not write
-// if nothing happens.
+// comeToRest waits until no scheduler has written anything for the duration quiet. It returns an
+// error if that takes longer than settling.
 func (s *Stage) comeToRest() error {
 	begun, end := time.Now(), time.Now().Add(settling)
 	for {
@@ -92,14 +93,14 @@ func (s *Stage) comeToRest() error {
 	}
 }
 
-// saysNothingTwice fails the test if the same content was written again and again in its namespace.
-// It is the check for a shared cluster, which never settles.
+// saysNothingTwice fails the test if the same content has been written too often to an object in
+// its namespace. It is for a shared cluster, where schedulers never settle.
 func (s *Stage) saysNothingTwice() {
 	s.Helper()
 	if s.Failed() {
 		return
 	}
-	// The log has the writes of all tests and is long.
+	// Parse only the lines of this namespace, because the log has the writes of all tests.
 	writes, err := s.writes(fmt.Appendf(nil, "%q:%q", "namespace", s.Namespace))
 	if err != nil {
 		s.Errorf("what has been written is not known: %v", err)
@@ -127,14 +128,14 @@ func (s *Stage) saysNothingTwice() {
 	}
 }
 
-// schedules reports whether a scheduler runs.
+// schedules reports whether a scheduler is running.
 func (s *Stage) schedules() bool {
 	return slices.ContainsFunc(s.Run.Components(), func(c *playground.Component) bool {
 		return strings.Contains(c.Name(), playground.Scheduler) && c.PID() != 0
 	})
 }
 
-// last formats the writes of the last period.
+// last formats the writes of the last period as text.
 func last(writes []write, period time.Duration) string {
 	var b strings.Builder
 	for _, w := range writes {
@@ -145,10 +146,12 @@ func last(writes []write, period time.Duration) string {
 	return b.String()
 }
 
-// changing matches the differences between two calls with the same meaning.
+// changing matches parts of a request that may differ although its meaning is the same: times and
+// resource versions.
 var changing = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"|"resourceVersion":"\d+"`)
 
-// writes returns the writes so far, the oldest first. The line in the log must contain the words.
+// writes returns the recorded writes, the oldest first. It skips the lines of the audit log that do
+// not contain words.
 func (s *Stage) writes(words []byte) ([]write, error) {
 	file, err := os.Open(s.Run.AuditLog())
 	if errors.Is(err, os.ErrNotExist) {
@@ -163,7 +166,7 @@ func (s *Stage) writes(words []byte) ([]write, error) {
 	for {
 		line, err := reader.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			// The API server may be writing the last line.
+			// The last line may be incomplete, because the API server is writing it.
 			return out, nil
 		}
 		if err != nil {
@@ -183,8 +186,8 @@ func (s *Stage) writes(words []byte) ([]write, error) {
 	}
 }
 
-// isWrite reports whether a call changes something, with any audit policy. Leases do not count
-// because they are renewed all the time.
+// isWrite reports whether an audit event is a write. It excludes Leases, which are renewed
+// continuously, and reviews of permissions, which change nothing.
 func isWrite(e *auditv1.Event) bool {
 	return e.ObjectRef != nil && !slices.Contains([]string{"get", "list", "watch"}, e.Verb) &&
 		!slices.Contains([]string{"coordination.k8s.io", "authentication.k8s.io", "authorization.k8s.io"}, e.ObjectRef.APIGroup)
