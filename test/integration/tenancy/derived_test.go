@@ -18,15 +18,16 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// derivedAttempt is work that names no PodGroup. Reprieve's own labels on its pods do not determine
-// its queue and class.
+// derivedAttempt is a case: a user creates work without a PodGroup. The labels of Reprieve on its
+// pods alone must not determine its queue and class.
 type derivedAttempt struct {
 	namespace string
-	// of is the Job that creates the pod; nil for a pod without a Job.
+	// of is the Job that creates the pod. If it is nil, the test creates the pod itself.
 	of *batchv1.Job
-	// change edits the pod, which has the class high by default.
+	// change changes the pod. By default, the pod has the class "high".
 	change func(*corev1.Pod)
-	// want is the reason that blocks the pod; "" if the pod starts. No pod is rejected.
+	// want is the reason why the pod must wait, or "" if it must start. The API server must accept
+	// the pod in each case.
 	want string
 }
 
@@ -61,8 +62,9 @@ func derivedAttempts() map[string]derivedAttempt {
 	}
 }
 
-// derivedGroups checks work whose PodGroup is derived, or whose queue is named in other words. It
-// is in its own queue with its own class, and only these bind it.
+// derivedGroups runs the cases about work whose PodGroup is derived, or whose queue is named in
+// another way than by a label of Reprieve. Only the rules of its own queue and class must apply to
+// such work.
 func derivedGroups(t *testing.T, w *world, phase string) {
 	for name, a := range derivedAttempts() {
 		t.Run(name, func(t *testing.T) { w.in(t).derived(phase+"-"+name, a) })
@@ -70,7 +72,7 @@ func derivedGroups(t *testing.T, w *world, phase string) {
 	t.Run("annotations that ask for too much", func(t *testing.T) { annotations(w.in(t), phase) })
 }
 
-// derived creates work, and checks the result.
+// derived creates the work of a case and checks the result.
 func (w *world) derived(name string, a derivedAttempt) {
 	p := pod(a.namespace, name, "", "high", 0)
 	if a.change != nil {
@@ -101,7 +103,8 @@ func (w *world) derived(name string, a derivedAttempt) {
 	}
 }
 
-// podOf waits for the pod of a Job. If the pod is rejected, the Job's controller gets the error.
+// podOf waits until the Job controller has created a pod, and returns its name. If the API server
+// rejects the pod, only the Job controller gets the error.
 func (w *world) podOf(j *batchv1.Job) (name string) {
 	w.Helper()
 	w.Eventually("Job "+j.Name+" has a pod", func(ctx context.Context) string {
@@ -121,7 +124,8 @@ func (w *world) podOf(j *batchv1.Job) (name string) {
 	return name
 }
 
-// derivedGroup waits until right accepts the PodGroup of a Job.
+// derivedGroup waits until right returns "" for the PodGroup of a Job. Otherwise right returns a
+// description of the difference.
 func (w *world) derivedGroup(namespace, job string, right func(*v1alpha1.PodGroup) string) {
 	w.Helper()
 	w.Eventually("the PodGroup of "+job, func(ctx context.Context) string {
@@ -137,7 +141,8 @@ func (w *world) derivedGroup(namespace, job string, right func(*v1alpha1.PodGrou
 	})
 }
 
-// says reports whether a PodGroup has a condition with a reason.
+// says returns "" if a PodGroup has a condition with the reason. Otherwise it returns a
+// description.
 func says(pg *v1alpha1.PodGroup, reason string) string {
 	for _, c := range pg.Status.Conditions {
 		if c.Reason == reason {
@@ -147,8 +152,9 @@ func says(pg *v1alpha1.PodGroup, reason string) string {
 	return fmt.Sprintf("it says %+v", pg.Status.Conditions)
 }
 
-// annotations checks that a Job cannot use another team's queue, or a class above that of its pods,
-// by an annotation.
+// annotations tests annotations of a Job that name a queue of another team, or a class above the
+// class of its pods. The PodGroup must report the queue as not allowed. The class must be ignored,
+// and an event must report it.
 func annotations(w *world, phase string) {
 	ask := func(name string, annotations map[string]string) {
 		annotations[v1alpha1.AnnotationGang] = "true"
@@ -168,8 +174,9 @@ func annotations(w *world, phase string) {
 	})
 }
 
-// notHeld checks pods that name their node or another scheduler. Reprieve cannot gate them, so the
-// policy checks them itself, regardless of the owner that a pod claims.
+// notHeld tests pods that name a node or another scheduler. Reprieve cannot gate these pods. So the
+// admission policy must check their queue, even if an owner reference says that they belong to a
+// Job.
 func notHeld(w *world) {
 	onNode := func(p *corev1.Pod) { p.Spec.NodeName = "somewhere" }
 	byLabel := func(p *corev1.Pod) { p.Labels[v1alpha1.LabelQueue] = "red" }
@@ -187,7 +194,7 @@ func notHeld(w *world) {
 	}
 }
 
-// job returns a Job of one pod, with annotations.
+// job returns a Job with one pod and with annotations.
 func job(annotations map[string]string) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Annotations: annotations},

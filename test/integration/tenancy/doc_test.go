@@ -1,2 +1,3 @@
-// Package tenancy tests which namespaces may use which queue, on a real API server, with the admission policies and without.
+// Package tenancy tests on a real API server which namespaces may use which queue. It runs the
+// tests with and without the admission policies.
 package tenancy

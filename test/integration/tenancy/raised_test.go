@@ -16,8 +16,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// raised checks that a preemptor waits while the preemptionPriorityClassName of a running gang is not below its own
-// priority, up to the maximum of the queue, and that it is retried once the field is removed.
+// raised tests a running gang with a preemptionPriorityClassName. A preemptor must wait if its
+// priority does not exceed the priority of that class, which counts up to the maximum of the queue.
+// After the field is removed, the scheduler must retry the preemptor.
 func raised(w *world) {
 	pg := raisedGroup("high")
 	member := pod("r", "raised-0", "", "low", 8, func(p *corev1.Pod) { p.Labels[v1alpha1.LabelPodGroup] = pg.Name })
@@ -26,7 +27,7 @@ func raised(w *world) {
 	w.placed("r", member.Name)
 	w.raise(pg, metav1.ConditionTrue, v1alpha1.ReasonLimitedByQueue)
 
-	// Its priority is that of the queue's maximum.
+	// The preemptor has the maximum priority of the queue.
 	w.add(pod("r", "preemptor", "red", "mid", 8))
 	w.Eventually("the preemptor has been tried", func(ctx context.Context) string {
 		return w.toldOf(ctx, "r", "preemptor", "FailedScheduling")
@@ -46,14 +47,16 @@ func raised(w *world) {
 	})
 }
 
-// raisedGroup returns a PodGroup of the queue red with priority low.
+// raisedGroup returns a PodGroup in the queue "red" with the priority class "low". class is its
+// preemptionPriorityClassName.
 func raisedGroup(class string) *v1alpha1.PodGroup {
 	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "r", Name: "raised"}, Spec: v1alpha1.PodGroupSpec{PodGroupPolicy: policy("red", "low")}}
 	pg.Spec.PreemptionPriorityClassName = &class
 	return pg
 }
 
-// raise waits until a PodGroup reports how its preemptionPriorityClassName counts.
+// raise waits until a PodGroup has a condition about its preemptionPriorityClassName with the
+// status and the reason.
 func (w *world) raise(pg *v1alpha1.PodGroup, status metav1.ConditionStatus, reason string) {
 	w.Helper()
 	w.Eventually("PodGroup "+pg.Name+" says "+reason, func(ctx context.Context) string {
@@ -73,7 +76,8 @@ func saysOfRaise(pg *v1alpha1.PodGroup, status metav1.ConditionStatus, reason st
 	return ""
 }
 
-// raisedClasses checks the report on classes that do not count, as they change.
+// raisedClasses checks the condition of a PodGroup whose preemptionPriorityClassName has no effect,
+// while the classes change.
 func raisedClasses(w *world) {
 	pg := raisedGroup("late-raise")
 	w.add(pg)
@@ -85,8 +89,9 @@ func raisedClasses(w *world) {
 	w.raise(pg, metav1.ConditionFalse, v1alpha1.ReasonBelowPriority)
 }
 
-// raisedJobs checks that the annotation of a Job is followed while it runs, and that it counts only in a queue with a
-// maximum.
+// raisedJobs tests the annotation of a Job that sets preemptionPriorityClassName. Changes of the
+// annotation must take effect while the Job runs. The annotation must have no effect in a queue
+// without a maximum.
 func raisedJobs(w *world) {
 	ask := func(namespace, name string) *batchv1.Job {
 		j := job(map[string]string{v1alpha1.AnnotationGang: "true", v1alpha1.AnnotationPreemptionPriorityClass: "mid"})
@@ -121,8 +126,9 @@ func raisedJobs(w *world) {
 	w.derivedGroup("r", "raised-unbounded", raisedTo("mid", v1alpha1.ReasonNoMaximum))
 }
 
-// raisedAbove checks that the policies refuse a preemptionPriorityClassName above the maximum of the queue, also for a
-// group that exists, and nothing else of such a group.
+// raisedAbove tests a preemptionPriorityClassName above the maximum of the queue. The admission
+// policies must reject it for new and for existing PodGroups. They must permit other changes of an
+// existing PodGroup.
 func raisedAbove(w *world) {
 	const above = `the preemptionPriorityClassName, is above 100, the highest that Queue "red" takes, or does not exist`
 	refused := func(what string, err error, want string) {

@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// kind is the kind of objects that describe work.
+// kind is the kind of work that a user creates.
 type kind int
 
 const (
@@ -23,16 +23,16 @@ const (
 	template
 )
 
-// attempt is work that a tenant tries to start.
+// attempt is a case: a user tries to start work in a queue.
 type attempt struct {
 	kind                    kind
 	namespace, queue, class string
-	// want is the reason why the work is rejected or blocked; "" if it starts.
+	// want is the reason why the work must be rejected or must wait, or "" if it must start.
 	want string
 }
 
-// attempts returns the attempts for the policies and for the scheduler. Both must give the same
-// answers.
+// attempts returns cases that are tested twice: with the admission policies, and with the scheduler
+// alone. The results must be the same.
 func attempts() map[string]attempt {
 	const foreign, above = v1alpha1.ReasonQueueNotAllowed, v1alpha1.ReasonPriorityAboveQueue
 	return map[string]attempt{
@@ -66,7 +66,7 @@ func attempts() map[string]attempt {
 	}
 }
 
-// objects returns the objects that the tenant creates. The first one names the queue.
+// objects returns the objects that the user creates. The first object names the queue.
 func (a attempt) objects(name string) []client.Object {
 	if a.kind == single {
 		return []client.Object{pod(a.namespace, name, a.queue, a.class, 0)}
@@ -113,7 +113,8 @@ func TestTenancy(t *testing.T) {
 	})
 }
 
-// scheduler creates work without the policies, and checks the scheduler's answer.
+// scheduler creates the work without the admission policies, and checks whether the scheduler
+// starts it.
 func (w *world) scheduler(name string, a attempt) {
 	for _, o := range a.objects(name) {
 		w.add(o)
@@ -128,7 +129,8 @@ func (w *world) scheduler(name string, a attempt) {
 	}
 }
 
-// policy creates the object that names the queue as the tenant, and checks the policies' answer.
+// policy creates the object that names the queue with the user's permissions, and checks the result
+// of the admission policies.
 func (w *world) policy(name string, a attempt) {
 	err := w.as.Create(w.Context(), a.objects(name)[0], client.DryRunAll)
 	says := map[string]string{
@@ -142,8 +144,8 @@ func (w *world) policy(name string, a attempt) {
 	}
 }
 
-// followed checks that blocked work starts when its queue, its namespace, its label or a class
-// changes.
+// followed tests blocked work. It must start after a change of its queue, its namespace, its label
+// or a class permits it.
 func followed(w *world) {
 	w.namespace("n", map[string]string{"team": "green"}, "")
 	w.queue("moving", "namespaceSelector: {matchLabels: {team: red}}")
@@ -187,7 +189,7 @@ func followed(w *world) {
 	w.placed("n", "class")
 }
 
-// patch applies a merge patch to an object.
+// patch applies a JSON merge patch to an object.
 func (w *world) patch(o client.Object, text string) {
 	w.Helper()
 	if err := w.Objects.Patch(w.Context(), o, client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
@@ -195,8 +197,8 @@ func (w *world) patch(o client.Object, text string) {
 	}
 }
 
-// goesOn checks work whose namespace may no longer use its queue. The work continues to run, and
-// preemptors of other queues do not evict it.
+// goesOn tests running work whose namespace loses the permission to use its queue. The work must
+// continue to run, and other queues must not reclaim from it.
 func goesOn(w *world) {
 	w.queue("kept", "namespaceSelector: {matchLabels: {team: red}}", "quota: {nvidia.com/gpu: 8}")
 	w.known("kept")
@@ -214,7 +216,7 @@ func goesOn(w *world) {
 	w.stay("r", "kept-0", "kept-1", "kept-2", "kept-3")
 }
 
-// uses waits until a queue uses the given number of GPUs.
+// uses waits until the status of a queue has a number of allocated GPUs.
 func (w *world) uses(queue, want string) {
 	w.Helper()
 	w.Eventually("queue "+queue+" has "+want, func(ctx context.Context) string {
@@ -229,7 +231,7 @@ func (w *world) uses(queue, want string) {
 	})
 }
 
-// stay checks that none of the pods terminates.
+// stay checks that the pods exist and are not terminating.
 func (w *world) stay(namespace string, names ...string) {
 	w.Helper()
 	for _, name := range names {
@@ -240,8 +242,8 @@ func (w *world) stay(namespace string, names ...string) {
 	}
 }
 
-// noPreemptor checks work that may not use its queue. It preempts nothing, regardless of its
-// priority, and does not count in the demand of the queue.
+// noPreemptor tests work that may not use its queue. It must not preempt, regardless of its
+// priority, and must not count towards the demand of the queue.
 func noPreemptor(w *world) {
 	for i := range 4 {
 		w.add(pod("b", fmt.Sprint("runs-", i), "blue", "low", 2))
@@ -250,7 +252,7 @@ func noPreemptor(w *world) {
 	w.add(pod("r", "taker", "blue", "high", 8))
 	w.held("r", "taker", v1alpha1.ReasonQueueNotAllowed)
 	w.stay("b", "runs-0", "runs-1", "runs-2", "runs-3")
-	// The status follows the running work a moment later.
+	// The status of the queue is updated a moment after its work.
 	w.Eventually("the queue asks for no more than what runs", func(ctx context.Context) string {
 		var q v1alpha1.Queue
 		if err := w.Objects.Get(ctx, types.NamespacedName{Name: "blue"}, &q); err != nil {
@@ -263,8 +265,8 @@ func noPreemptor(w *world) {
 	})
 }
 
-// required checks a profile that requires a queue. It reports work without a queue as blocked, and
-// schedules it once it has one.
+// required tests a profile that requires a queue. Work without a queue must wait and report the
+// cause, until it gets a queue.
 func required(w *world) {
 	w.namespace("s", map[string]string{"team": "red"}, "")
 	w.add(pod("s", "named", "red", "", 0, of(strict)))
@@ -280,8 +282,8 @@ func required(w *world) {
 	w.placed("s", "g-0")
 }
 
-// relabelled checks that a running pod counts for its queue even if its user sets the label of
-// another queue.
+// relabelled changes the label that names the queue of a running pod. The pod must still count for
+// its old queue.
 func relabelled(w *world) {
 	p := pod("r", "turncoat", "red", "", 2)
 	w.add(p)
@@ -289,15 +291,15 @@ func relabelled(w *world) {
 	w.uses("red", "2")
 	w.patch(p, `{"metadata":{"labels":{"reprieve.dev/queue":"blue"}}}`)
 	w.patch(p, `{"metadata":{"labels":{"seen":"yes"}}}`)
-	// Once the scheduler places this pod, it has also seen the earlier change.
+	// When the scheduler has placed this pod, it has received the earlier change of the label.
 	w.add(pod("r", "later", "red", "", 1))
 	w.placed("r", "later")
 	w.uses("red", "3")
 	w.uses("blue", "0")
 }
 
-// updates checks that the policies accept an unchanged label of an existing object, and check a
-// changed one.
+// updates tests the admission policies with updates of existing objects. They must accept a label
+// that does not change, and check a label that changes.
 func updates(w *world) {
 	p := pod("r", "labels", "red", "", 0)
 	w.add(p)

@@ -26,16 +26,16 @@ import (
 
 const (
 	gpu corev1.ResourceName = "nvidia.com/gpu"
-	// strict is the profile that requires a queue.
+	// strict is the name of a profile that requires a queue.
 	strict = "strict"
-	// tenant is a user who may create the objects of teams, and nothing else.
+	// tenant is the name of a user who may create the objects of teams, and nothing else.
 	tenant = "alice"
 )
 
-// world is a cluster of one node with two teams, their queues, and two profiles.
+// world is a cluster with one node, two teams with their queues, and two profiles.
 type world struct {
 	*stage.Stage
-	// as is a client with the rights of the user tenant.
+	// as is a client with the permissions of the user tenant.
 	as client.Client
 }
 
@@ -96,7 +96,7 @@ func (w *world) populate() {
 	w.as = as
 }
 
-// in returns the same world for a subtest.
+// in returns the world for a subtest.
 func (w *world) in(t *testing.T) *world { return &world{Stage: w.For(t), as: w.as} }
 
 func (w *world) namespace(name string, labels map[string]string, queue string) {
@@ -114,7 +114,7 @@ func (w *world) namespace(name string, labels map[string]string, queue string) {
 	})
 }
 
-// queue applies a Queue, with lines for its spec.
+// queue creates or updates a Queue. Each element of spec is a line of YAML.
 func (w *world) queue(name string, spec ...string) {
 	w.Helper()
 	text := fmt.Sprintf("apiVersion: reprieve.dev/v1alpha1\nkind: Queue\nmetadata:\n  name: %s\nspec:\n  overQuotaWeight: 1\n", name)
@@ -124,7 +124,7 @@ func (w *world) queue(name string, spec ...string) {
 	w.ApplyText(text)
 }
 
-// known waits until the scheduler has cached the current queues, and their statuses are up to date.
+// known waits until the scheduler has cached the Queues and updated their status.
 func (w *world) known(names ...string) {
 	w.Helper()
 	for _, name := range names {
@@ -142,7 +142,7 @@ func (w *world) known(names ...string) {
 	}
 }
 
-// pod returns a pod with a queue and a class that requests GPUs.
+// pod returns a pod that requests GPUs, in a queue and with a priority class.
 func pod(namespace, name, queue, class string, gpus int64, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{}},
@@ -179,7 +179,7 @@ func policy(queue, class string) v1alpha1.PodGroupPolicy {
 	return out
 }
 
-// add creates an object, and deletes it after the test.
+// add creates an object. It is deleted after the test.
 func (w *world) add(o client.Object) {
 	w.Helper()
 	w.Create(o)
@@ -206,7 +206,7 @@ func (w *world) placed(namespace, name string) {
 	})
 }
 
-// held waits until a pod's condition and an event have the reason why it waits.
+// held waits until a pod's condition and an event have the reason why the pod waits.
 func (w *world) held(namespace, name, reason string) {
 	w.Helper()
 	w.Eventually("pod "+name+" waits for "+reason, func(ctx context.Context) string {
@@ -223,7 +223,7 @@ func (w *world) held(namespace, name, reason string) {
 	})
 }
 
-// toldOf returns an event about an object; "" if there is none.
+// toldOf returns "" if an event about an object has the reason. Otherwise it returns a description.
 func (w *world) toldOf(ctx context.Context, namespace, name, reason string) string {
 	events, err := w.Kube.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -237,7 +237,7 @@ func (w *world) toldOf(ctx context.Context, namespace, name, reason string) stri
 	return "there is no event " + reason
 }
 
-// groupHeld waits until a PodGroup's condition has the reason why its members wait.
+// groupHeld waits until the condition of a PodGroup has the reason why its members wait.
 func (w *world) groupHeld(namespace, name, reason string) {
 	w.Helper()
 	w.Eventually("PodGroup "+name+" waits for "+reason, func(ctx context.Context) string {
@@ -253,7 +253,7 @@ func (w *world) groupHeld(namespace, name, reason string) {
 	})
 }
 
-// policies installs the admission policies for queues, and waits until they are in force.
+// policies installs the admission policies for queues. It waits until they take effect.
 func (w *world) policies() {
 	w.Helper()
 	raw, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(w), "deploy", "admission-queues.yaml"))

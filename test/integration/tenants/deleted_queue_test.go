@@ -16,8 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// team is a queue with a quota that its running gang uses, and work of another queue that would
-// preempt the gang by priority.
+// team is a queue whose quota is used by a running gang. Another queue has waiting work with a
+// higher priority, which could preempt the gang if it were in no queue.
 type team struct {
 	*env
 	name string
@@ -42,7 +42,7 @@ func newTeam(t *testing.T) *team {
 	return e
 }
 
-// keeps checks for a time that the gang runs.
+// keeps checks for some time that the gang runs.
 func (e *team) keeps(period time.Duration) {
 	e.Helper()
 	e.NeverFor(period, 250*time.Millisecond, "the gang is evicted", func(ctx context.Context) string {
@@ -53,8 +53,8 @@ func (e *team) keeps(period time.Duration) {
 	})
 }
 
-// losesItsQueue waits until the gang is evicted or its condition says that it counts for no queue.
-// The eviction may come first: then no pod is left, and nobody writes the condition.
+// losesItsQueue waits until the gang is evicted, or its condition reports that it is in no queue.
+// If the gang is evicted first, its condition is not updated.
 func (e *team) losesItsQueue() {
 	e.Helper()
 	e.Eventually("the gang is evicted, or counts for no queue", func(ctx context.Context) string {
@@ -66,8 +66,8 @@ func (e *team) losesItsQueue() {
 	})
 }
 
-// TestQueueDeletedByMistake checks that running work of a deleted Queue keeps its place for the
-// documented time, and that its PodGroup reports this.
+// TestQueueDeletedByMistake deletes a queue with running work. The work must be protected for the
+// documented time, and its PodGroup must report this.
 func TestQueueDeletedByMistake(t *testing.T) {
 	t.Parallel()
 	e := newTeam(t)
@@ -78,8 +78,8 @@ func TestQueueDeletedByMistake(t *testing.T) {
 	e.losesItsQueue()
 }
 
-// TestQueueReturns checks that nothing changes for running work if its deleted Queue is created
-// again in time.
+// TestQueueReturns deletes a queue with running work, and creates it again in time. The work must
+// continue to run.
 func TestQueueReturns(t *testing.T) {
 	t.Parallel()
 	e := newTeam(t)
@@ -95,7 +95,8 @@ func TestQueueReturns(t *testing.T) {
 	e.keeps(deletedTimeout + 5*time.Second)
 }
 
-// TestQueueDeletedOnPurpose checks that a confirmed deletion takes effect at once.
+// TestQueueDeletedOnPurpose checks that a confirmed deletion of a queue ends the protection of its
+// work at once.
 func TestQueueDeletedOnPurpose(t *testing.T) {
 	t.Parallel()
 	e := newTeam(t)

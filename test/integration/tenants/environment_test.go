@@ -23,19 +23,20 @@ import (
 )
 
 const (
-	// maxGracePeriod is the longest grace period that the scheduler waits for. terminationTimeout is
-	// the time that follows it.
+	// These are settings of the scheduler. maxGracePeriod is the longest grace period that it waits
+	// for. After the grace period, or after maxGracePeriod, it waits for terminationTimeout.
 	maxGracePeriod, terminationTimeout = 15 * time.Second, 10 * time.Second
-	// deletedTimeout is the time that running work keeps its place in a deleted Queue.
+	// deletedTimeout is a setting of the scheduler: work of a deleted queue is protected for this
+	// time.
 	deletedTimeout = 40 * time.Second
-	// years is a grace period in seconds that is longer than any test.
+	// years is a grace period in seconds. It is much longer than any test.
 	years = 1_000_000_000
 )
 
-// priorityClasses are shared by all tests.
+// priorityClasses has the priority classes of all tests.
 var priorityClasses = map[string]int32{"low": 100, "mid": 500, "high": 1000}
 
-// shared is the playground of all tests.
+// shared is the playground that most tests share.
 var shared = stage.Shared{Parallel: 4, Begin: begin}
 
 func TestMain(m *testing.M) { os.Exit(shared.RunTests(m)) }
@@ -52,10 +53,10 @@ func begin(ctx context.Context, s *stage.Stage, dir string) error {
 	return err
 }
 
-// env is a namespace with nodes for one test.
+// env is the environment of one test: its namespace and its nodes.
 type env struct {
 	*stage.Stage
-	// tenant is a client of a user with the role edit in the namespace.
+	// tenant is a client for a user with the role edit in the namespace.
 	tenant kubernetes.Interface
 }
 
@@ -65,7 +66,7 @@ func newEnv(t *testing.T) *env {
 	return &env{Stage: s, tenant: tenantOf(s)}
 }
 
-// tenantOf returns a client of a user with the role edit in the namespace of a test.
+// tenantOf returns a client for a user with the role edit in the test's namespace.
 func tenantOf(s *stage.Stage) kubernetes.Interface {
 	s.Helper()
 	user := "tenant-of-" + s.Namespace
@@ -83,8 +84,8 @@ func tenantOf(s *stage.Stage) kubernetes.Interface {
 	return tenant
 }
 
-// running creates a pod of four CPUs on a node, with a grace period in seconds, and waits until it
-// runs.
+// running creates a pod with 4 CPUs on a node, and waits until it runs. grace is its grace period
+// in seconds.
 func (e *env) running(name, priority, node string, grace int64, change ...func(*corev1.Pod)) {
 	e.Helper()
 	pod := stage.NewPod(e.Namespace, name, priority, 4)
@@ -97,7 +98,7 @@ func (e *env) running(name, priority, node string, grace int64, change ...func(*
 	e.Runs(name, 1)
 }
 
-// queue creates a Queue. It is deleted with the test. The result is its name.
+// queue creates a Queue that is deleted after the test. It returns the name of the Queue.
 func (e *env) queue(short string, spec v1alpha1.QueueSpec) string {
 	e.Helper()
 	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: short + "-" + e.Namespace}, Spec: spec}
@@ -106,10 +107,11 @@ func (e *env) queue(short string, spec v1alpha1.QueueSpec) string {
 	return q.Name
 }
 
-// deleteQueue deletes a Queue if it exists, and may confirm the deletion.
+// deleteQueue deletes a Queue, if it exists. If confirm is true, it first sets the annotation that
+// confirms the deletion.
 func (e *env) deleteQueue(name string, confirm bool) {
 	e.Helper()
-	// Cleanup functions of an ended test call this, too.
+	// Cleanup functions call this after the test's context has ended.
 	ctx := context.WithoutCancel(e.Context())
 	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	var err error
@@ -124,7 +126,7 @@ func (e *env) deleteQueue(name string, confirm bool) {
 	}
 }
 
-// urgent creates a preemptor of four CPUs: a gang of one member, or a single pod.
+// urgent creates a preemptor with 4 CPUs: a single pod, or a gang with one member.
 func (e *env) urgent(isGang bool, change ...func(*corev1.Pod)) {
 	e.Helper()
 	pod := stage.NewPod(e.Namespace, "urgent", "high", 4)
@@ -138,7 +140,7 @@ func (e *env) urgent(isGang bool, change ...func(*corev1.Pod)) {
 	e.Create(pod)
 }
 
-// terminating waits until exactly these pods terminate.
+// terminating waits until exactly the named pods are terminating.
 func (e *env) terminating(want ...string) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("%v terminate", want), func(ctx context.Context) string {

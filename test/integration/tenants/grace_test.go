@@ -18,9 +18,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestLongGraceOfATenant checks a running pod that its owner deletes with a grace period of 31
-// years. The pod runs on. A preemptor waits for it for a bounded time, and then takes other room.
-// The pod stays in the usage of its queue.
+// TestLongGraceOfATenant tests a running pod that its owner deletes with a grace period of 31
+// years, so it continues to run. A preemptor must wait for it only for a bounded time, and then
+// evict another pod. The deleted pod must still count as usage of its queue.
 func TestLongGraceOfATenant(t *testing.T) {
 	t.Parallel()
 	for kind, isGang := range map[string]bool{"a gang": true, "a pod": false} {
@@ -71,9 +71,9 @@ func deleteForYears(s *stage.Stage, tenant kubernetes.Interface, name string) {
 	}
 }
 
-// TestLongGraceKeepsNoNode checks a node with a running pod that its owner deletes with a grace
-// period of 31 years. A preemptor waits for the whole node, and lower work waits too. Once the pod is
-// overdue, the preemptor takes another node, and the lower work runs beside the pod.
+// TestLongGraceKeepsNoNode tests a node whose only pod is deleted by its owner with a grace period
+// of 31 years. A preemptor needs the whole node. When the pod is overdue, the preemptor must use
+// another node. Work of low priority must then be placed beside the pod.
 func TestLongGraceKeepsNoNode(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -105,10 +105,10 @@ func TestLongGraceKeepsNoNode(t *testing.T) {
 	}
 }
 
-// TestLongGraceTakesNoQuota checks a queue that uses twice its quota, with the longest grace period
-// of the default configuration. Its owner deletes half of its work with a grace period of 31 years,
-// and adds new work. The deleted work counts in the queue from the start. So another queue gets its
-// quota from the other half at once, and keeps it.
+// TestLongGraceTakesNoQuota tests a queue that uses twice its quota. Its owner deletes half of its
+// work with a grace period of 31 years, and creates new work. The deleted work must still count as
+// usage of the queue. So another queue must get its quota by evicting the other half, and must keep
+// it.
 func TestLongGraceTakesNoQuota(t *testing.T) {
 	s := newCluster(t, 2)
 	tenant := tenantOf(s)
@@ -153,8 +153,8 @@ spec: {quota: {nvidia.com/gpu: 8}}
 	}
 }
 
-// TestLongGraceOfAVictim checks that the scheduler evicts a pod with a grace period of 31 years
-// within the longest grace period. It evicts nothing else for the preemptor.
+// TestLongGraceOfAVictim tests a victim with a grace period of 31 years. The scheduler must evict
+// it with the maximum grace period, and must not evict another pod.
 func TestLongGraceOfAVictim(t *testing.T) {
 	t.Parallel()
 	for kind, victim := range map[string]func(e *env){

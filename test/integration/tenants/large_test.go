@@ -20,7 +20,7 @@ import (
 
 const gpu corev1.ResourceName = "nvidia.com/gpu"
 
-// newCluster starts a playground with nodes of 8 GPUs and the class high.
+// newCluster starts a playground with nodes of 8 GPUs and a PriorityClass "high".
 func newCluster(t *testing.T, nodes int) *stage.Stage {
 	t.Helper()
 	s := stage.New(t, playground.Options{NodeGroups: []playground.NodeGroup{{Count: nodes, Resources: corev1.ResourceList{
@@ -44,7 +44,8 @@ value: 500
 	return s
 }
 
-// create creates a pod that requests GPUs. It belongs to a group unless group is "".
+// create creates a pod that requests a number of GPUs. If group is not empty, the pod is a member
+// of this PodGroup.
 func create(s *stage.Stage, name, group, class string, gpus int64, change ...func(*corev1.Pod)) {
 	s.Helper()
 	amounts := corev1.ResourceList{gpu: *resource.NewQuantity(gpus, resource.DecimalSI)}
@@ -66,7 +67,7 @@ func create(s *stage.Stage, name, group, class string, gpus int64, change ...fun
 	}
 }
 
-// gang creates a PodGroup of the default priority.
+// gang creates a PodGroup with the default priority.
 func gang(s *stage.Stage, name string, minCount int) {
 	s.Helper()
 	s.ApplyText(fmt.Sprintf(`apiVersion: reprieve.dev/v1alpha1
@@ -76,7 +77,8 @@ spec: {disruptionMode: PodGroup, schedulingPolicy: {gang: {minCount: %d}}}
 `, name, minCount))
 }
 
-// label sets count labels of a PodGroup, from the given number on. A nil value removes them.
+// label sets labels of a PodGroup. Their names have the numbers from "from" to from+count-1. If
+// value is nil, it removes the labels.
 func label(s *stage.Stage, name string, from, count int, value any) error {
 	labels := make(map[string]any, count)
 	for i := range count {
@@ -90,9 +92,9 @@ func label(s *stage.Stage, name string, from, count int, value any) error {
 	return s.Objects.Patch(s.Context(), pg, client.RawPatch(types.MergePatchType, text))
 }
 
-// TestGroupThatIsTooLargeToMark fills the PodGroup of a running gang until the store takes no more.
-// The gang cannot be marked then. The preemptor chooses another victim, although it is of a higher
-// priority than the gang.
+// TestGroupThatIsTooLargeToMark adds labels to the PodGroup of a running gang until etcd accepts no
+// larger object. The scheduler can then not write an intent into its status. It must select another
+// victim, even one with a higher priority.
 func TestGroupThatIsTooLargeToMark(t *testing.T) {
 	s := newCluster(t, 2)
 	gang(s, "large", 2)

@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// merge patches an object.
+// merge applies a JSON merge patch to an object.
 func merge(s *stage.Stage, obj client.Object, name, patch string) {
 	s.Helper()
 	obj.SetName(name)
@@ -29,7 +29,7 @@ func merge(s *stage.Stage, obj client.Object, name, patch string) {
 	}
 }
 
-// group applies a PodGroup of one member.
+// group creates a PodGroup with minCount 1.
 func group(s *stage.Stage, name, class, queue string) {
 	s.Helper()
 	s.ApplyText(fmt.Sprintf(`apiVersion: reprieve.dev/v1alpha1
@@ -39,8 +39,9 @@ spec: {disruptionMode: PodGroup, priorityClassName: %s, queueName: %s, schedulin
 `, name, class, queue))
 }
 
-// TestSealSurvivesARestart changes everything that decides how running work counts while no
-// scheduler runs and no policy is installed. The next scheduler counts the work as it was placed.
+// TestSealSurvivesARestart changes all objects and labels that decide how running work counts,
+// while no scheduler runs and no admission policy is installed. The new scheduler must count the
+// work as when it was placed.
 func TestSealSurvivesARestart(t *testing.T) {
 	s := newCluster(t, 3)
 	s.ApplyText(`apiVersion: reprieve.dev/v1alpha1
