@@ -12,18 +12,19 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// forever has the annotations of a class that tolerates preemption by priorities below 1000,
-// without an end.
+// forever has the annotations of a PriorityClass whose toleration has no end. It protects from
+// priorities below 1000.
 var forever = map[string]string{
 	preemptiontoleration.AnnotationMinimumPreemptablePriority: "1000",
 	preemptiontoleration.AnnotationTolerationSeconds:          "-1",
 }
 
-// protectedByClass is a part of the preemptor's message. The number of protected units before it
-// depends on other tests.
+// protectedByClass is a part of the preemptor's message. The test does not check the text before
+// it, which has a number that depends on other tests.
 const protectedByClass = "protected (PreemptionToleration)"
 
-// TestClassesThatChange edits classes, and deletes and creates them again while their pods run.
+// TestClassesThatChange changes PriorityClasses, and replaces them by new ones, while their pods
+// run.
 func TestClassesThatChange(t *testing.T) {
 	t.Parallel()
 	cluster := twoNodes(t)
@@ -65,7 +66,7 @@ func TestClassesThatChange(t *testing.T) {
 			remove(s, class)
 			s.Create(stage.NewClass(class, 900))
 			urgent()
-			// The pod keeps the priority that it was created with.
+			// A new value of the class must not change the priority of an existing pod.
 			s.Gone("running")
 			s.Runs("urgent", 1)
 		},
@@ -83,7 +84,7 @@ func TestClassesThatChange(t *testing.T) {
 	}
 }
 
-// annotate sets annotations of a class; an empty value removes one.
+// annotate sets annotations of a PriorityClass. An annotation with an empty value is removed.
 func annotate(s *stage.Stage, class string, annotations map[string]string) {
 	s.Helper()
 	var current schedulingv1.PriorityClass
@@ -109,8 +110,8 @@ func remove(s *stage.Stage, class string) {
 	}
 }
 
-// classIsKnown waits some time for the scheduler to cache a class. Nothing shows when it has, and a
-// new pod may reach the scheduler before an older class does.
+// classIsKnown waits for some time, so that the scheduler can cache a new PriorityClass. No API
+// shows whether it has, and a new pod may reach the scheduler first.
 func classIsKnown(s *stage.Stage) {
 	s.Never("the running pod goes", func(ctx context.Context) string {
 		if pod := s.Find(ctx, "running"); pod == nil || pod.DeletionTimestamp != nil {

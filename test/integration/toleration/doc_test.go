@@ -1,3 +1,3 @@
-// Package toleration tests PriorityClasses whose toleration annotations are wrong, change or
-// disappear, on a real API server.
+// Package toleration tests tolerations of PriorityClasses on a real API server: invalid
+// annotations, and classes that change or are deleted.
 package toleration

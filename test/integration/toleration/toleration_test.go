@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// twoNodes returns a playground of two nodes with 8 GPUs each.
+// twoNodes starts a playground with two nodes of 8 GPUs each.
 func twoNodes(t *testing.T) *stage.Stage {
 	t.Helper()
 	return stage.New(t, playground.Options{
@@ -26,8 +26,8 @@ func twoNodes(t *testing.T) *stage.Stage {
 	})
 }
 
-// TestMalformedToleration checks a class with wrong annotations, which no policy has rejected. An
-// event reports them, and they have no effect.
+// TestMalformedToleration tests a PriorityClass with invalid annotations, without the admission
+// policy that rejects them. The scheduler must report them in an event, and ignore them.
 func TestMalformedToleration(t *testing.T) {
 	t.Parallel()
 	s := twoNodes(t)
@@ -54,8 +54,9 @@ func TestMalformedToleration(t *testing.T) {
 	s.Runs("low", 1)
 }
 
-// TestClassDeletedUnderItsPods checks pods whose class is deleted. Until it exists again, only
-// preemptors from system-critical on may evict them, and a message reports this.
+// TestClassDeletedUnderItsPods deletes the PriorityClass of running pods. Until a class with the
+// name exists, only preemptors with a system-critical priority may evict the pods. The message of
+// other preemptors must report this.
 func TestClassDeletedUnderItsPods(t *testing.T) {
 	t.Parallel()
 	s := twoNodes(t)

@@ -1,3 +1,4 @@
-// Package workloads tests the groups of scheduling.k8s.io in each version of Kubernetes. In 1.35,
-// pods name a group of a Workload; since then, they name a PodGroup.
+// Package workloads tests the PodGroups of scheduling.k8s.io on each supported version of
+// Kubernetes. In version 1.35, pods name a group within a Workload. In later versions, they name a
+// PodGroup.
 package workloads

@@ -13,18 +13,19 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// env is a cluster that serves scheduling.k8s.io with groups.
+// env is a cluster that serves the groups of scheduling.k8s.io.
 type env struct {
 	*stage.Stage
-	// version is the served version of scheduling.k8s.io.
+	// version is the served version of scheduling.k8s.io, such as v1beta1.
 	version string
 }
 
-// fieldGates are the feature gates without which an API server of 1.37 drops fields of PodGroups.
+// fieldGates has feature gates. If they are off, an API server of version 1.37 drops some fields of
+// PodGroups.
 const fieldGates = "PodGroupPreemptionPolicy=true,TopologyAwareWorkloadScheduling=true," +
 	"DRAWorkloadResourceClaims=true,CompositePodGroup=true"
 
-// start runs a playground, with more feature gates for some of its components.
+// start starts a playground. gates maps the name of a component to additional feature gates.
 func start(t *testing.T, gates map[string]string) *env {
 	t.Helper()
 	extra := make(map[string][]string)
@@ -43,8 +44,8 @@ func start(t *testing.T, gates map[string]string) *env {
 	return e
 }
 
-// jobGates are the gates with which the Job controller creates a PodGroup for each Job. They are
-// only set on versions in which these have the basic policy.
+// jobGates returns feature gates that make the Job controller create a PodGroup for each Job. It
+// returns none for versions where these PodGroups would be gangs.
 func jobGates(t *testing.T) map[string]string {
 	t.Helper()
 	if stage.Kubernetes(t).Minor < 37 {
@@ -60,10 +61,10 @@ func (e *env) in(t *testing.T) *env {
 	return &env{Stage: e.In(t), version: e.version}
 }
 
-// hasWorkloadRefs is true if pods name a group of a Workload instead of a PodGroup.
+// hasWorkloadRefs reports whether pods name a group within a Workload, instead of a PodGroup.
 func (e *env) hasWorkloadRefs() bool { return e.version == "v1alpha1" }
 
-// group creates a gang that needs minCount members. For 0, it creates a group with the basic
+// group creates a group: a gang if minCount is positive, and otherwise a group with the basic
 // policy.
 func (e *env) group(name string, minCount int64, class string) *unstructured.Unstructured {
 	e.Helper()
@@ -80,7 +81,7 @@ func (e *env) group(name string, minCount int64, class string) *unstructured.Uns
 	return e.podGroup(name, minCount, spec)
 }
 
-// podGroup creates a PodGroup with further fields.
+// podGroup creates a PodGroup. spec has additional fields of its spec.
 func (e *env) podGroup(name string, minCount int64, spec map[string]any) *unstructured.Unstructured {
 	e.Helper()
 	u := e.newPodGroup(name, minCount, spec)
@@ -108,12 +109,12 @@ func schedulingPolicy(minCount int64) map[string]any {
 	return map[string]any{"basic": map[string]any{}}
 }
 
-// ref returns the reference of a pod to a group of a Workload.
+// ref returns a pod's reference to a group within a Workload.
 func ref(group, replica string) native.WorkloadRef {
 	return native.WorkloadRef{Workload: group, PodGroup: "workers", Replica: replica}
 }
 
-// member creates a pod of a group. replica is used for groups of Workloads only.
+// member creates a pod of a group. replica is ignored if pods name a PodGroup.
 func (e *env) member(name, group, replica, class string, cpus int64, change ...func(*corev1.Pod)) {
 	e.Helper()
 	pod := stage.NewPod(e.Namespace, name, class, cpus)
@@ -128,7 +129,8 @@ func (e *env) member(name, group, replica, class string, cpus int64, change ...f
 	e.Create(pod)
 }
 
-// refers creates a pod with a spec.workloadRef. The Go type no longer has that field.
+// refers creates a pod with the field spec.workloadRef. The Go type of pods does not have this
+// field any more.
 func (e *env) refers(pod *corev1.Pod, to native.WorkloadRef) {
 	e.Helper()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)

@@ -15,7 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestFieldsBehindGates checks fields that an API server of 1.37 keeps only if their gates are on.
+// TestFieldsBehindGates tests fields that an API server of version 1.37 drops if their feature
+// gates are off.
 func TestFieldsBehindGates(t *testing.T) {
 	t.Parallel()
 	if version := stage.Kubernetes(t).WorkloadAPI; version != "v1beta1" {
@@ -33,13 +34,13 @@ func TestFieldsBehindGates(t *testing.T) {
 	})
 }
 
-// testPolicy checks that the preemption policy of a group counts, regardless of its pods' policies,
-// even after the class that set it is deleted.
+// testPolicy checks that the preemption policy of a PodGroup applies instead of the policies of its
+// pods. It must apply even after the PriorityClass with this policy is deleted.
 func testPolicy(t *testing.T, e *env) {
 	cases := map[string]struct {
 		minCount int64
 		policy   corev1.PreemptionPolicy
-		// pods is the class of the pods.
+		// pods is the PriorityClass of the pods.
 		pods      string
 		wantTaken bool
 	}{
@@ -78,14 +79,14 @@ func testPolicy(t *testing.T, e *env) {
 	}
 }
 
-// withPolicy creates a PodGroup with a class of its own, and deletes the class. Then only the group
-// has the policy.
+// withPolicy creates a PodGroup with a new PriorityClass, and deletes the class. After that, only
+// the PodGroup has the preemption policy.
 func (e *env) withPolicy(name string, minCount int64, policy corev1.PreemptionPolicy) {
 	e.Helper()
 	class := stage.NewClass(e.Namespace, 1000, func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = &policy })
 	e.Create(class)
-	// An API server of 1.37 sets a missing field to PreemptLowerPriority. It then rejects the group
-	// if the class has the policy Never.
+	// Set the field explicitly. An API server of version 1.37 would set PreemptLowerPriority, and
+	// reject the PodGroup if its class has the policy Never.
 	spec := map[string]any{"priorityClassName": class.Name, "preemptionPolicy": string(policy)}
 	e.Eventually("the API server knows the class", func(ctx context.Context) string {
 		if err := e.Objects.Create(ctx, e.newPodGroup(name, minCount, spec)); apierrors.IsForbidden(err) {
@@ -103,7 +104,7 @@ func (e *env) withPolicy(name string, minCount int64, policy corev1.PreemptionPo
 	}
 }
 
-// policyOf returns the preemptionPolicy that the API server has stored for a PodGroup.
+// policyOf returns the preemption policy that the API server has stored for a PodGroup.
 func (e *env) policyOf(name string) string {
 	e.Helper()
 	u := e.newPodGroup(name, 0, map[string]any{})
@@ -117,8 +118,8 @@ func (e *env) policyOf(name string) string {
 	return policy
 }
 
-// testPolicyWithoutGate checks that the group's class decides if the API server drops the field
-// because its gate is off.
+// testPolicyWithoutGate tests an API server that drops the field preemptionPolicy, because its
+// feature gate is off. The policy of the PodGroup's class must apply.
 func testPolicyWithoutGate(e *env) {
 	e.AddNodes(4, "a")
 	e.group("victims", 2, "low")
@@ -134,8 +135,8 @@ func testPolicyWithoutGate(e *env) {
 	e.scheduled("urgent")
 }
 
-// testFieldsWithoutGates checks fields that Reprieve does not support. Their gates are off by
-// default, so the API server drops them, and the group is placed like any other.
+// testFieldsWithoutGates tests fields that Reprieve does not support. The API server drops them,
+// because their feature gates are off. So the PodGroup must be placed as usual.
 func testFieldsWithoutGates(e *env) {
 	e.AddNodes(4, "a")
 	u := e.podGroup("defaults", 2, map[string]any{
@@ -157,8 +158,8 @@ func testFieldsWithoutGates(e *env) {
 	e.scheduled("defaults")
 }
 
-// testUnsupported checks that a group with an unsupported field waits although there is room, and
-// that its condition names the field.
+// testUnsupported tests PodGroups with fields that Reprieve does not support. They must wait
+// although there is room, and a condition must name the field.
 func testUnsupported(e *env) {
 	e.AddNodes(32, "a")
 	topology := map[string]any{"topology": []any{map[string]any{"key": corev1.LabelHostname}}}
@@ -180,12 +181,12 @@ func testUnsupported(e *env) {
 		e.podGroup(name, c.minCount, c.spec)
 		e.members(name, "low", 0, 2)
 	}
-	// A group without any of these fields is placed, such as an ordinary gang that names its
-	// Workload.
+	// A PodGroup without unsupported fields must be placed.
 	e.podGroup("plain", 2, map[string]any{"workloadRef": workload})
 	e.members("plain", "low", 0, 2)
 	e.Runs("plain-", 2)
-	// A group with one topology key is placed in one domain, with either policy.
+	// A PodGroup with one topology key must be placed in one domain, both as a gang and with the
+	// basic policy.
 	for name, minCount := range map[string]int64{"constrained": 2, "basic-constrained": 0} {
 		e.podGroup(name, minCount, map[string]any{"schedulingConstraints": topology})
 		e.members(name, "low", 0, 2)

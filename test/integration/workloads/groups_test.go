@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestGroups checks in every version which groups are gangs and which are not.
+// TestGroups checks on each version of Kubernetes which groups are gangs.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	e := start(t, jobGates(t))
@@ -37,7 +37,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// own returns the tests of features that only this version has.
+// own returns the tests of features that only the served version of the API has.
 func (e *env) own() map[string]func(*env) {
 	switch e.version {
 	case "v1alpha1":
@@ -59,7 +59,7 @@ func (e *env) own() map[string]func(*env) {
 	}
 }
 
-// noneBound checks for a while that none of the pods gets a node.
+// noneBound checks for some time that no pod whose name has the prefix gets a node.
 func (e *env) noneBound(prefix string) {
 	e.Helper()
 	e.Never(prefix+" waits", func(ctx context.Context) string {
@@ -107,8 +107,8 @@ func testPreemption(e *env) {
 	e.Runs("victims-", 0)
 }
 
-// testReplicas checks that each replica of a group is a gang. Its PodGroup is owned by the Workload
-// and deleted with it. A reference to something else is reported.
+// testReplicas checks that each replica of a group is a gang. Reprieve must create a PodGroup for
+// each replica, which the Workload owns. An invalid reference of a pod must be reported.
 func testReplicas(e *env) {
 	e.AddNodes(4, "a")
 	workload := e.group("w", 2, "")
@@ -141,7 +141,8 @@ func testReplicas(e *env) {
 	e.WaitEvent("lost", "PodGroupNotMade", "Workload other has no group no-such")
 }
 
-// testModeOfWord checks that a group is preempted as a whole if its mode is the string PodGroup.
+// testModeOfWord tests a PodGroup whose disruption mode is the string "PodGroup". It must be
+// evicted as a whole.
 func testModeOfWord(e *env) {
 	e.AddNodes(4, "a")
 	e.podGroup("whole", 2, map[string]any{"disruptionMode": "PodGroup", "priorityClassName": "low"})
@@ -154,7 +155,7 @@ func testModeOfWord(e *env) {
 	e.Runs("whole-", 0)
 }
 
-// testJob checks that the PodGroup that the Job controller creates for every Job is no gang.
+// testJob checks that the PodGroups that the Job controller creates are not gangs.
 func testJob(e *env) {
 	e.AddNodes(4, "a")
 	template := stage.NewPod(e.Namespace, "", "low", 2)

@@ -7,5 +7,5 @@ import (
 	"github.com/reprieve-dev/reprieve/test/parallel"
 )
 
-// TestMain runs all tests of a playground in parallel, because they wait most of the time.
+// TestMain runs up to six tests at the same time, because they mostly wait.
 func TestMain(m *testing.M) { os.Exit(parallel.Run(m, 6)) }

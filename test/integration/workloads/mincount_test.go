@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// members creates the pods of a group with the numbers in [from, to). Each requests two CPUs.
+// members creates pods of a group with the numbers from "from" to to-1. Each pod requests two CPUs.
 func (e *env) members(group, class string, from, to int) {
 	e.Helper()
 	for i := from; i < to; i++ {
@@ -21,7 +21,8 @@ func (e *env) members(group, class string, from, to int) {
 	}
 }
 
-// setMinCount changes minCount of a gang. The API permits this at any time since v1beta1.
+// setMinCount changes the minCount of a gang. Since v1beta1, the API permits this change at any
+// time.
 func (e *env) setMinCount(group *unstructured.Unstructured, to int) {
 	e.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}`, to)
@@ -30,8 +31,7 @@ func (e *env) setMinCount(group *unstructured.Unstructured, to int) {
 	}
 }
 
-// placed returns the pods that have a node and do not terminate: their names with their UIDs,
-// sorted.
+// placed returns the sorted names and UIDs of pods that have a node and are not terminating.
 func (e *env) placed(ctx context.Context, prefix string) []string {
 	e.Helper()
 	var out []string
@@ -44,7 +44,7 @@ func (e *env) placed(ctx context.Context, prefix string) []string {
 	return out
 }
 
-// stayPlaced checks for a while that these pods keep their nodes, and no others get any.
+// stayPlaced checks for some time that placed returns the same pods.
 func (e *env) stayPlaced(prefix string, want []string) {
 	e.Helper()
 	e.Never(fmt.Sprintf("%d members of %s have a node", len(want), prefix), func(ctx context.Context) string {
@@ -55,7 +55,7 @@ func (e *env) stayPlaced(prefix string, want []string) {
 	})
 }
 
-// waits returns once the condition of a gang has the reason.
+// waits waits until the condition of a gang reports that it waits for the reason.
 func (e *env) waits(group, reason string, phrases ...string) {
 	e.Helper()
 	e.WaitCondition(group, v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, reason, phrases...)
@@ -66,8 +66,8 @@ func (e *env) scheduled(group string, phrases ...string) {
 	e.WaitCondition(group, v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled, phrases...)
 }
 
-// testMinCountThatChanges checks that a waiting group is placed once minCount is small enough for
-// the room.
+// testMinCountThatChanges reduces the minCount of a waiting gang. The gang must be placed when
+// minCount members have room.
 func testMinCountThatChanges(e *env) {
 	e.AddNodes(4, "a")
 	group := e.group("g", 3, "low")
@@ -83,8 +83,8 @@ func testMinCountThatChanges(e *env) {
 	e.stayPlaced("g-", running)
 }
 
-// testMinCountRaisedWhileWaiting checks that room for the former number of members is not enough
-// after minCount is raised.
+// testMinCountRaisedWhileWaiting raises the minCount of a waiting gang. Then room for the old
+// number of members must not suffice.
 func testMinCountRaisedWhileWaiting(e *env) {
 	e.AddNodes(4, "a")
 	e.Create(stage.NewPod(e.Namespace, "blocker", "high", 4))
@@ -104,8 +104,8 @@ func testMinCountRaisedWhileWaiting(e *env) {
 	e.scheduled("g", "3 are needed")
 }
 
-// testMinCountRaisedWhilePreempting checks that the plan for fewer members is dropped, and that its
-// room is released.
+// testMinCountRaisedWhilePreempting raises the minCount of a gang that waits for its victims. The
+// scheduler must drop its plan and release the reserved room.
 func testMinCountRaisedWhilePreempting(e *env) {
 	e.AddNodes(2, "a", "b")
 	victims := e.heldVictims(2)
@@ -119,7 +119,7 @@ func testMinCountRaisedWhilePreempting(e *env) {
 		e.Gone(name)
 	}
 	e.noneBound("g-")
-	// Meanwhile no room is reserved for the gang.
+	// The gang has no reservation, so other pods must get the room.
 	for i := range 2 {
 		e.Create(stage.NewPod(e.Namespace, fmt.Sprintf("next-%d", i), "low", 2))
 	}
@@ -132,8 +132,8 @@ func testMinCountRaisedWhilePreempting(e *env) {
 	e.Runs("next-", 0)
 }
 
-// testMinCountLoweredWhilePreempting checks that the members with room run before the victims are
-// gone.
+// testMinCountLoweredWhilePreempting reduces the minCount of a gang that waits for its victims. The
+// members with room must run before the victims are gone.
 func testMinCountLoweredWhilePreempting(e *env) {
 	e.AddNodes(2, "b")
 	victims := e.heldVictims(1)
@@ -150,8 +150,8 @@ func testMinCountLoweredWhilePreempting(e *env) {
 	e.Runs("g-", 2)
 }
 
-// testMinCountWhileRunning checks that running members keep their nodes, regardless of minCount,
-// and that new members are placed together.
+// testMinCountWhileRunning changes the minCount of a running gang. Its members must keep their
+// nodes, and new members must be placed together.
 func testMinCountWhileRunning(e *env) {
 	e.AddNodes(6, "a")
 	group := e.group("g", 2, "low")

@@ -12,7 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// heldVictims creates running pods of two CPUs. A finalizer keeps them when they are deleted.
+// heldVictims creates running pods with two CPUs. They have a finalizer, so they exist after their
+// deletion.
 func (e *env) heldVictims(count int) (names []string) {
 	e.Helper()
 	for i := range count {
@@ -25,7 +26,7 @@ func (e *env) heldVictims(count int) (names []string) {
 	return names
 }
 
-// leave waits until pods terminate.
+// leave waits until the named pods are terminating.
 func (e *env) leave(names ...string) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("%v are to leave", names), func(ctx context.Context) string {
@@ -38,7 +39,6 @@ func (e *env) leave(names ...string) {
 	})
 }
 
-// remove deletes pods.
 func (e *env) remove(names ...string) {
 	e.Helper()
 	for _, name := range names {
@@ -49,8 +49,9 @@ func (e *env) remove(names ...string) {
 	}
 }
 
-// testModeOfUnion checks the mode in the form of an object. With all, the members are evicted
-// together, with the surplus. With single or none, only members in the way are evicted.
+// testModeOfUnion tests disruption modes in the form of an object. With "all", the members must be
+// evicted together, including surplus members. With "single" or without a mode, only as many
+// members as necessary must be evicted.
 func testModeOfUnion(e *env) {
 	all, single := map[string]any{"all": map[string]any{}}, map[string]any{"single": map[string]any{}}
 	cases := map[string]struct {
@@ -85,7 +86,7 @@ func testModeOfUnion(e *env) {
 	}
 }
 
-// preempt creates a pod, or a gang of pods, of two CPUs each.
+// preempt creates a preemptor: a single pod, or a gang of pods. Each pod requests two CPUs.
 func (e *env) preempt(gang int64) {
 	e.Helper()
 	if gang == 0 {
@@ -96,8 +97,8 @@ func (e *env) preempt(gang int64) {
 	e.members("urgent", "high", 0, int(gang))
 }
 
-// taken waits until all but wantLeft members of a group terminate, removes their finalizers, and
-// checks the status of the group.
+// taken waits until only wantLeft members of a group are not terminating. It removes the finalizers
+// of the others, and checks the status of the group.
 func (e *env) taken(group string, members, wantLeft int) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("%d of %d members stay", wantLeft, members), func(ctx context.Context) string {
