@@ -66,7 +66,7 @@ type Proxy struct {
 	rule Rule
 	// watching has the watches that CutWatches ends.
 	watching watches
-	// behind is the duration by which the callers' clocks are behind.
+	// behind is how far the callers' clocks are behind the API server's clock.
 	behind time.Duration
 	// active is the number of calls in progress whose Answer is not the zero Answer.
 	active atomic.Int64
