@@ -5,8 +5,7 @@
 // and the time. So a table test can show for each invariant which sequence of states violates it.
 // The package shares no code with the scheduler, and implements the rules as documented.
 //
-// Some invariants must always hold, such as limits and protections. Other invariants have a bound
-// for a duration: the members of a gang are bound one by one, and the pods of a group are evicted
-// one by one. Such durations are measured in working time, which stops while a fault prevents the
-// scheduler from working.
+// Some invariants must always hold, such as limits and protections. Other invariants limit a
+// duration, because the scheduler needs some time to bind a gang or to evict a group. These
+// durations are in working time, which stops while a fault prevents the scheduler from working.
 package invariants

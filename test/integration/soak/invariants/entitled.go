@@ -107,8 +107,8 @@ func (c *Checker) isWithinQuota(queue string, amount int64) bool {
 }
 
 // yields reports whether a running or terminating pod will soon release its room for an entitled
-// pod: it is in a queue without quota, and no toleration protects it. Its min-runtime is ignored,
-// because it ends within the bound of the invariant.
+// pod. This is true if it is in a queue without quota, and no toleration protects it. Its
+// min-runtime is ignored, because it ends within the bound of the invariant.
 func (c *Checker) yields(pod *corev1.Pod, to unit) bool {
 	victim := c.unitOf(pod)
 	if !c.hasNoQuota(victim.queue()) {
