@@ -150,7 +150,7 @@ func (g Group) native() client.Object {
 }
 
 // nativeOf136 returns a PodGroup of scheduling.k8s.io/v1alpha2, the version in Kubernetes 1.36. It
-// is unstructured, because the current k8s.io/api has no Go types for this version.
+// is unstructured, because the current k8s.io/api does not contain this version.
 func (g Group) nativeOf136() client.Object {
 	policy := map[string]any{"basic": map[string]any{}}
 	if g.MinCount > 0 {

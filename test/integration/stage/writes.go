@@ -24,8 +24,8 @@ const (
 	// time until it must have settled.
 	quiet    = 10 * time.Second
 	settling = 90 * time.Second
-	// These constants bound how often the same content may be written to an object during a test:
-	// mostAlike times, and once more for each alikePause and for each binding by another test. A
+	// During a test, a scheduler may write the same content to an object mostAlike times. It may
+	// write it once more for each alikePause, and once more for each binding by another test. A
 	// scheduler may repeat a message, because the state of the shared cluster changes back and
 	// forth.
 	mostAlike, alikePause = 10, 2 * time.Second
