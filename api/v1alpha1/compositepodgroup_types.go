@@ -5,30 +5,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CompositeDisruptionMode is the unit of a disruption among the groups of a CompositePodGroup.
+// CompositeDisruptionMode determines whether the groups of a CompositePodGroup are preempted one by
+// one or together.
 //
 // +kubebuilder:validation:Enum=Single;All
 type CompositeDisruptionMode string
 
 const (
-	// CompositeDisruptionModeSingle lets each group below be preempted by its own mode.
+	// CompositeDisruptionModeSingle preempts each group below the CompositePodGroup on its own, by
+	// the mode of that group.
 	CompositeDisruptionModeSingle CompositeDisruptionMode = "Single"
-	// CompositeDisruptionModeAll preempts all groups below together or none. It requires the gang
-	// policy.
+	// CompositeDisruptionModeAll preempts all groups below the CompositePodGroup together, or none.
+	// It requires the gang policy.
 	CompositeDisruptionModeAll CompositeDisruptionMode = "All"
 )
 
-// MaxTreeDepth is the maximum number of levels of a tree of groups. The PodGroups are a level too.
+// MaxTreeDepth is the maximum number of levels of a tree of groups. The PodGroups are the lowest
+// level.
 const MaxTreeDepth = 4
 
-// Reasons of ConditionPodGroupScheduled in trees of groups. The condition of each group of a tree
-// has the reason, although one group causes it. ReasonParentNotFound and ReasonParentCycle are
-// reasons too: a group names a parent that does not exist in its namespace, or is its own ancestor.
+// Reasons of ConditionPodGroupScheduled in a tree of groups. If one group causes a reason, the
+// conditions of all groups of the tree have it. Two reasons of Queues also apply to trees.
+// ReasonParentNotFound: a group names a parent that does not exist in its namespace.
+// ReasonParentCycle: a group is its own ancestor.
 const (
 	// ReasonTreeTooDeep: the tree has more than MaxTreeDepth levels.
 	ReasonTreeTooDeep = "TreeTooDeep"
-	// ReasonPriorityDiffers: a group of the tree has another priority or preemptionPolicy than the
-	// root.
+	// ReasonPriorityDiffers: the priority or preemptionPolicy of a group differs from the root's.
 	ReasonPriorityDiffers = "PriorityDiffers"
 	// ReasonQueueDiffers: the PodGroups of the tree name different Queues.
 	ReasonQueueDiffers = "QueueDiffers"
@@ -37,7 +40,8 @@ const (
 )
 
 // CompositePodGroup is a set of PodGroups, or of other CompositePodGroups, that are scheduled and
-// may be disrupted as a unit. Each of them names it in parentCompositePodGroupName.
+// may be disrupted as a unit. Each group of the set has the name of the CompositePodGroup in its
+// parentCompositePodGroupName.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -62,13 +66,13 @@ type CompositePodGroup struct {
 	// in.
 	// +required
 	Spec CompositePodGroupSpec `json:"spec"`
-	// status is the observed state. It counts the members of all PodGroups below. Only Reprieve
-	// writes it.
+	// status is the observed state. It counts the members of all PodGroups below the
+	// CompositePodGroup. Only Reprieve writes it.
 	// +optional
 	Status PodGroupStatus `json:"status,omitempty"`
 }
 
-// CompositePodGroupSpec is the request of a user.
+// CompositePodGroupSpec is the part of a CompositePodGroup that its user writes.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.parentCompositePodGroupName) == has(oldSelf.parentCompositePodGroupName) && (!has(self.parentCompositePodGroupName) || self.parentCompositePodGroupName == oldSelf.parentCompositePodGroupName)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".parentCompositePodGroupName"
 // +kubebuilder:validation:XValidation:rule="self.schedulingPolicy == oldSelf.schedulingPolicy",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".schedulingPolicy"
@@ -91,16 +95,15 @@ type CompositePodGroupSpec struct {
 	// +required
 	SchedulingPolicy CompositeSchedulingPolicy `json:"schedulingPolicy"`
 
-	// disruptionMode is the unit of preemption: Single (each group by its own mode) or All (all
-	// groups together or none; gang policy only). Single if unset. The highest level with All
-	// decides. Immutable.
+	// disruptionMode is the unit of preemption. With Single, each group is preempted on its own, by
+	// its own mode. With All, all groups are preempted together or none; this requires the gang
+	// policy. Single if unset. In a tree, the highest level with All decides. Immutable.
 	// +optional
 	DisruptionMode *CompositeDisruptionMode `json:"disruptionMode,omitempty"`
 
-	// priorityClassName is the PriorityClass of the tree. All groups of a tree have the priority
-	// and the preemptionPolicy of its root; otherwise no group of the tree is scheduled. If unset,
-	// the global default class applies, and Reprieve fills in its name with the priority.
-	// Immutable.
+	// priorityClassName is the PriorityClass of the tree. If a group of the tree differs from the
+	// root in priority or preemptionPolicy, no group of the tree is scheduled. If unset, the global
+	// default class applies, and Reprieve fills in its name with the priority. Immutable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -113,8 +116,8 @@ type CompositePodGroupSpec struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	Priority *int32 `json:"priority,omitempty"`
 
-	// preemptionPolicy is PreemptLowerPriority or Never, by the PriorityClass. Reprieve fills
-	// it in with priority; users do not set it. Immutable once it is filled in.
+	// preemptionPolicy is the preemptionPolicy of the PriorityClass: PreemptLowerPriority or Never.
+	// Reprieve fills it in with priority; users do not set it. Immutable once it is filled in.
 	// +optional
 	// +kubebuilder:validation:Enum=Never;PreemptLowerPriority
 	PreemptionPolicy *corev1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
@@ -136,8 +139,8 @@ type CompositeSchedulingPolicy struct {
 // CompositeGangSchedulingPolicy places groups together.
 type CompositeGangSchedulingPolicy struct {
 	// minGroupCount is the number of groups directly below that must be able to run at the same
-	// time; at least 1. A group counts if it has its own minCount or minGroupCount. Further groups
-	// are placed where they fit, each as a whole.
+	// time; at least 1. A group is able to run if it satisfies its own minCount or minGroupCount.
+	// Further groups are placed where they fit, each as a whole.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647

@@ -1,13 +1,15 @@
-// Package v1alpha1 is the API of Reprieve for users: Workload, PodGroup and Queue of the group
-// reprieve.dev.
+// Package v1alpha1 is the API of Reprieve for users: Workload, PodGroup, CompositePodGroup and
+// Queue of the group reprieve.dev.
 //
-// A Pod joins a PodGroup of its own namespace with the label in [LabelPodGroup]. The PodGroup
-// defines the placement of its members: one by one, or as a gang. It also defines their disruption,
-// one by one or together, and the priority for both. A Workload holds templates for PodGroups. A
-// Queue is one node of the cluster-wide tree of teams that share capacity.
+// A Pod joins a PodGroup with the label [LabelPodGroup], whose value is the name of a PodGroup in
+// the Pod's namespace. The PodGroup has three properties of its members: whether they are placed
+// one by one or as a gang, whether they are preempted one by one or together, and their priority. A
+// CompositePodGroup combines PodGroups into a tree that is placed as a unit. A Workload holds
+// templates for PodGroups. A Queue is one node of the cluster-wide tree of teams that share
+// capacity.
 //
-// The API server rejects errors that a single object shows: the CEL rules are markers beside the
-// fields. Errors that depend on other objects become conditions.
+// CEL rules, in markers beside the fields, let the API server reject errors within one object.
+// Reprieve reports errors that depend on other objects in conditions.
 //
 // +kubebuilder:object:generate=true
 // +groupName=reprieve.dev

@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// show prints the fields of an object that its user writes, as YAML.
+// show prints the fields that a user writes in an object, as YAML.
 func show(obj runtime.Object) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
@@ -31,7 +31,7 @@ func show(obj runtime.Object) {
 	fmt.Print(string(raw))
 }
 
-// A gang of six that is preempted as a whole or not at all, and one of its pods.
+// A gang of six Pods that is preempted as a whole or not at all, and one of its Pods.
 func ExamplePodGroup() {
 	group := &v1alpha1.PodGroup{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"},
@@ -65,7 +65,7 @@ func ExamplePodGroup() {
 	// training-0 map[reprieve.dev/pod-group:training]
 }
 
-// A controller reads these fields from a PodGroup that waits.
+// Print the state of a PodGroup that waits.
 func ExamplePodGroupStatus() {
 	status := v1alpha1.PodGroupStatus{
 		Conditions: []metav1.Condition{{
@@ -83,7 +83,7 @@ func ExamplePodGroupStatus() {
 }
 
 // A leaf queue that can always reclaim 8 GPUs. Its work above that quota runs for at least ten
-// minutes before others may reclaim its room.
+// minutes before other queues may reclaim its GPUs.
 func ExampleQueue() {
 	queue := &v1alpha1.Queue{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Queue"},
@@ -105,7 +105,7 @@ func ExampleQueue() {
 	//   reclaimMinRuntime: 10m0s
 }
 
-// Clients read and write the types once their scheme knows them.
+// A client can read and write the types after AddToScheme.
 func ExampleAddToScheme() {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

@@ -6,49 +6,54 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// LabelPodGroup is the label with the name of the PodGroup that a Pod joins, in its own namespace.
+// LabelPodGroup is the label of a Pod that joins a PodGroup. Its value is the name of a PodGroup in
+// the Pod's namespace.
 const LabelPodGroup = "reprieve.dev/pod-group"
 
 const (
 	// AnnotationLeads marks a Pod as a driver: a pod that creates its workers once it runs. The
-	// value is the minimum number of workers that the driver needs. With "0", the Pod is no driver,
-	// even if its labels name it one.
+	// value is the minimum number of workers that the driver needs. With "0", the Pod is not a
+	// driver, even if its labels say so.
 	AnnotationLeads = "reprieve.dev/leads"
 	// LabelLedBy is the label of a worker Pod. Its value is the name of the driver, a Pod in the
 	// same namespace.
 	LabelLedBy = "reprieve.dev/led-by"
 )
 
-// AnnotationPlacedAs is the scheduler's record of the facts that a Pod counts by as long as it has
-// a node, as JSON. The scheduler writes it with the binding. Users must not set or change it.
+// AnnotationPlacedAs is the annotation with the group, queue, priority and other settings that
+// apply to a Pod as long as it has a node, as JSON. The scheduler writes it when it binds the Pod,
+// so that later changes of the settings do not apply to the Pod. Users must not set or change it.
 const AnnotationPlacedAs = "reprieve.dev/placed-as"
 
-// Annotations of a Pod or a PodGroup about the work that its eviction loses. Profiles that name
-// LostWork in their victimOrder read them.
+// Annotations of a Pod or a PodGroup about the work that its eviction loses. They have an effect in
+// profiles that name LostWork in their victimOrder.
 const (
-	// AnnotationLastCheckpoint is when the work was last saved (RFC 3339). Of a PodGroup and its
-	// members, the latest time counts for all.
+	// AnnotationLastCheckpoint has the time when the work was last saved (RFC 3339). If a PodGroup
+	// and its members have different times, the latest applies to all members.
 	AnnotationLastCheckpoint = "reprieve.dev/last-checkpoint"
-	// AnnotationCheckpointInterval is how often the work saves itself from its start on, such as
-	// "30m". It counts if no work was saved since the start.
+	// AnnotationCheckpointInterval has the interval at which the work saves itself, beginning with
+	// its start, such as "30m". It applies if AnnotationLastCheckpoint has no time since the start.
 	AnnotationCheckpointInterval = "reprieve.dev/checkpoint-interval"
-	// AnnotationRestartCost is the run time that a restart loses in addition to the work. It is a
-	// number of seconds or a duration such as "10m", at most 24 hours.
+	// AnnotationRestartCost has the run time that a restart loses in addition to the unsaved work.
+	// The value is a number of seconds or a duration such as "10m", at most 24 hours.
 	AnnotationRestartCost = "reprieve.dev/restart-cost"
 )
 
-// Annotations of an object whose pods form a gang, such as a Job, or of its namespace. An
-// annotation of the namespace applies to all objects without one.
+// Annotations of an object whose pods form a gang, such as a Job. They can also be on the
+// namespace, and then apply to all objects in it that lack the annotation.
 const (
-	// AnnotationGang requests a PodGroup with "true", and none with "false".
+	// AnnotationGang determines whether Reprieve creates a PodGroup for the object: "true" or
+	// "false".
 	AnnotationGang = "reprieve.dev/gang"
-	// AnnotationGangPer is the scope of a gang: GangPerObject or GangPerRole.
+	// AnnotationGangPer determines which pods of the object form a gang. Its value is GangPerObject
+	// or GangPerRole.
 	AnnotationGangPer = "reprieve.dev/gang-per"
-	// AnnotationDisruptionMode, AnnotationPriorityClass and AnnotationQueue are the disruptionMode,
-	// priorityClassName and queueName of the created PodGroup.
+	// AnnotationDisruptionMode is the disruptionMode of the created PodGroup.
 	AnnotationDisruptionMode = "reprieve.dev/disruption-mode"
-	AnnotationPriorityClass  = "reprieve.dev/priority-class"
-	AnnotationQueue          = LabelQueue
+	// AnnotationPriorityClass is the priorityClassName of the created PodGroup.
+	AnnotationPriorityClass = "reprieve.dev/priority-class"
+	// AnnotationQueue is the queueName of the created PodGroup.
+	AnnotationQueue = LabelQueue
 	// AnnotationTopologyKey is the key of the created PodGroup's topology constraint.
 	AnnotationTopologyKey = "reprieve.dev/topology-key"
 	// AnnotationPreferredTopologyKey has the keys of the created PodGroup's preferred topology
@@ -59,17 +64,20 @@ const (
 	AnnotationPreemptionPriorityClass = "reprieve.dev/preemption-priority-class"
 )
 
-// Annotations of a PodGroup that Reprieve has created: the sources of its class and its queue, if
-// they are not from its pods. They do not change during the life of the PodGroup.
+// Annotations of a PodGroup that Reprieve created. They name the sources of fields whose values do
+// not come from the pods. The value of each is FromObject or FromNamespace.
 const (
+	// AnnotationClassOf is the source of the priorityClassName. It never changes.
 	AnnotationClassOf = "reprieve.dev/class-of"
+	// AnnotationQueueOf is the source of the queueName. It never changes.
 	AnnotationQueueOf = "reprieve.dev/queue-of"
 	// AnnotationPreemptionClassOf is the source of the preemptionPriorityClassName. It changes with
 	// the field.
 	AnnotationPreemptionClassOf = "reprieve.dev/preemption-class-of"
-	// FromObject marks a value from the object, and FromNamespace a value from its namespace. A
-	// class from a namespace may be above that of the pods.
-	FromObject    = "object"
+	// FromObject marks a value from an annotation of the object.
+	FromObject = "object"
+	// FromNamespace marks a value from an annotation of the object's namespace. A PriorityClass
+	// from the namespace may be higher than the class of the pods.
 	FromNamespace = "namespace"
 )
 
@@ -81,14 +89,14 @@ const (
 	GangPerRole = "role"
 )
 
-// DisruptionMode is the unit of a disruption when a PodGroup is preempted (KEP-5710, "Preemption
-// unit").
+// DisruptionMode determines whether the members of a PodGroup are preempted one by one or together
+// (KEP-5710, "Preemption unit").
 //
 // +kubebuilder:validation:Enum=Pod;PodGroup
 type DisruptionMode string
 
 const (
-	// DisruptionModePod lets each member be preempted on its own.
+	// DisruptionModePod preempts each member on its own.
 	DisruptionModePod DisruptionMode = "Pod"
 	// DisruptionModePodGroup preempts all members together or none. It requires the gang policy.
 	DisruptionModePodGroup DisruptionMode = "PodGroup"
@@ -100,28 +108,32 @@ const (
 	// at least one) have a node. While it is False, its reason and message name the cause.
 	ConditionPodGroupScheduled = "PodGroupScheduled"
 	// ConditionDisruptionTarget is True from the decision to preempt the whole group until the last
-	// affected member is gone. The affected members are in status.disruption. Its message names the
+	// affected member is gone. status.disruption lists the affected members. The message names the
 	// preemptor.
 	ConditionDisruptionTarget = "DisruptionTarget"
 	// ConditionPodsNotMatchingPriority is True while the priority of a member differs from the
-	// group's. The group's priority applies.
+	// group's priority. The group's priority applies to the member.
 	ConditionPodsNotMatchingPriority = "PodsNotMatchingPriority"
-	// ConditionFollowsObject is False while a created PodGroup differs from the request of its
-	// object. Its message names the difference. It is absent if the two have never differed.
+	// ConditionFollowsObject is False while a PodGroup that Reprieve created for an object differs
+	// from the object. Its message names the difference. The condition is absent if there never was
+	// a difference.
 	ConditionFollowsObject = "FollowsObject"
-	// ConditionQueueOrphaned is True while members have a node and the group's Queue cannot contain
-	// them: it is deleted, has others below it, or cannot be used. The members stay, and count for
-	// no queue. Its reason is that of pending work in the same case. The condition is absent
-	// otherwise.
+	// ConditionQueueOrphaned is True while members have a node although the group's Queue cannot
+	// hold work: the Queue is deleted, has child Queues, or cannot be used. The members continue to
+	// run, and count for no queue. The condition has the reason that pending work of the Queue
+	// gets. Otherwise the condition is absent.
 	ConditionQueueOrphaned = "QueueOrphaned"
-	// ConditionDegraded is True while a gang lacks members that it had: at least minCount members
-	// had a node at the same time, some still have one, and fewer than minCount have one or have
-	// succeeded. Its message has the numbers, and lastTransitionTime is the time of the first loss.
-	// The condition is absent if no member was ever lost.
+	// ConditionDegraded is True while a gang has too few members after it had enough. It had enough
+	// when at least minCount members had a node at the same time. It has too few when some members
+	// have a node, but fewer than minCount have one or have succeeded. The message has the numbers,
+	// and lastTransitionTime is the time of the first loss. The condition is absent if no member
+	// was ever lost.
 	ConditionDegraded = "Degraded"
-	// ConditionCountsAsPlaced is True while members have a node and count by other facts than the
-	// PodGroup or its namespace states now. Its message names the differences. Changes count for
-	// members that get a node later. The condition is absent otherwise.
+	// ConditionCountsAsPlaced is True while members with a node count by settings that differ from
+	// the current settings of the PodGroup or its namespace. These members keep the queue,
+	// priority, minCount and disruption mode that applied when they got the node. Members that get
+	// a node later count by the current settings. The message names the differences. Otherwise the
+	// condition is absent.
 	ConditionCountsAsPlaced = "CountsAsPlaced"
 	// ConditionPreemptionPriority is True while preemptionPriorityClassName determines the priority
 	// of the group as a potential victim, and False while the class has no effect. Its message has
@@ -129,13 +141,14 @@ const (
 	ConditionPreemptionPriority = "PreemptionPriority"
 )
 
-// Reasons of ConditionPreemptionPriority. ReasonPriorityClassNotFound and ReasonQueueUnusable are
-// reasons too.
+// Reasons of ConditionPreemptionPriority. The condition can also have ReasonPriorityClassNotFound
+// and ReasonQueueUnusable.
 const (
-	// ReasonPreemptionPriorityCounts: the class counts.
+	// ReasonPreemptionPriorityCounts: the class determines the priority of the group as a potential
+	// victim.
 	ReasonPreemptionPriorityCounts = "Counts"
 	// ReasonLimitedByQueue: the class is above the maxPriorityClass of the group's Queue. The
-	// maxPriorityClass counts in its place.
+	// maxPriorityClass applies in place of the class.
 	ReasonLimitedByQueue = "LimitedByQueue"
 	// ReasonBelowPriority: the class is below the scheduling priority of the group.
 	ReasonBelowPriority = "BelowPriority"
@@ -146,15 +159,15 @@ const (
 	ReasonNoMaximum = "NoMaximum"
 )
 
-// ReasonChangedSincePlaced is the reason of ConditionCountsAsPlaced: a fact has changed since
+// ReasonChangedSincePlaced is the reason of ConditionCountsAsPlaced: a setting has changed since
 // members got their nodes.
 const ReasonChangedSincePlaced = "ChangedSincePlaced"
 
 // Reasons of ConditionDegraded.
 const (
-	// ReasonMembersLost: the gang has fewer members on nodes than it needs, and had enough.
+	// ReasonMembersLost: the gang had enough members on nodes, and now has fewer than it needs.
 	ReasonMembersLost = "MembersLost"
-	// ReasonWhole: enough members have a node, or have succeeded, again.
+	// ReasonWhole: after a loss, enough members have a node or have succeeded.
 	ReasonWhole = "Whole"
 	// ReasonNoneLeft: no member has a node. The gang waits as a whole.
 	ReasonNoneLeft = "NoneLeft"
@@ -166,11 +179,12 @@ const (
 	ReasonScheduled = "Scheduled"
 	// ReasonNotEnoughMembers: fewer than minCount members exist.
 	ReasonNotEnoughMembers = "NotEnoughMembers"
-	// ReasonBehindItsObject: the object of the PodGroup requests more members than the PodGroup,
-	// and no member has a node.
+	// ReasonBehindItsObject: no member has a node, and the object of the PodGroup requests a larger
+	// gang than the minCount of the PodGroup. The PodGroup is placed after Reprieve has raised its
+	// minCount.
 	ReasonBehindItsObject = "BehindItsObject"
-	// ReasonPriorityAbovePods: the class of the PodGroup is above that of a pod that was created
-	// later. Reprieve recreates the PodGroup while no member has a node.
+	// ReasonPriorityAbovePods: the class of the PodGroup is above the class of a pod that was
+	// created after the PodGroup. Reprieve recreates the PodGroup while no member has a node.
 	ReasonPriorityAbovePods = "PriorityAbovePods"
 	// ReasonWorkIsOver: the object of the PodGroup is finished, and no member runs or waits.
 	ReasonWorkIsOver = "WorkIsOver"
@@ -195,27 +209,27 @@ const (
 	ReasonNotFilledIn = "NotFilledIn"
 	// ReasonQueueNotFound: the PodGroup names a Queue that does not exist.
 	ReasonQueueNotFound = "QueueNotFound"
-	// ReasonQueueNotLeaf: the PodGroup names a Queue that has others below it.
+	// ReasonQueueNotLeaf: the PodGroup names a Queue that has child Queues.
 	ReasonQueueNotLeaf = "QueueNotLeaf"
-	// ReasonQueueUnusable: the PodGroup names a Queue whose parents do not lead to the top of the
-	// tree.
+	// ReasonQueueUnusable: the PodGroup names a Queue whose condition Ready is False.
 	ReasonQueueUnusable = "QueueUnusable"
 	// ReasonQueueNotAllowed: the PodGroup names a Queue that its namespace may not use.
 	ReasonQueueNotAllowed = "QueueNotAllowed"
-	// ReasonPriorityAboveQueue: the PodGroup has a priority above that of its Queue's
-	// maxPriorityClass.
+	// ReasonPriorityAboveQueue: the priority of the PodGroup is above the maxPriorityClass of its
+	// Queue.
 	ReasonPriorityAboveQueue = "PriorityAboveQueue"
 	// ReasonQueueRequired: the PodGroup is in no Queue, and the profile of its members requires
 	// one.
 	ReasonQueueRequired = "QueueRequired"
-	// ReasonDriversWithoutWorkers: a member creates workers once it runs, and as many others of the
-	// Queue as may run without their workers do so.
+	// ReasonDriversWithoutWorkers: a member is a driver, and the maximum number of drivers of the
+	// Queue already run without their workers. See drivers.withoutWorkers in the arguments of the
+	// profile.
 	ReasonDriversWithoutWorkers = "DriversWithoutWorkers"
 	// ReasonQueueLimit: the limit of a Queue leaves no room for the gang as a whole.
 	ReasonQueueLimit = "QueueLimit"
 	// ReasonUnschedulable: the members exist, but the cluster has no room for the gang as a whole.
 	ReasonUnschedulable = "Unschedulable"
-	// ReasonPreempting: the victims terminate; the members wait for their nominated nodes.
+	// ReasonPreempting: the members wait for their nominated nodes, where victims terminate.
 	ReasonPreempting = "Preempting"
 	// ReasonPending: the group waits for its turn.
 	ReasonPending = "Pending"
@@ -231,8 +245,8 @@ const (
 
 // Reasons of ConditionFollowsObject.
 const (
-	// ReasonObjectNotFollowed: the condition's message names the request that Reprieve cannot
-	// follow, or cannot follow yet.
+	// ReasonObjectNotFollowed: the PodGroup differs from the request of its object. The message
+	// names the difference, which Reprieve cannot remove, or has yet to remove.
 	ReasonObjectNotFollowed = "ObjectNotFollowed"
 	// ReasonObjectFollowed: the PodGroup matches the request of its object again.
 	ReasonObjectFollowed = "ObjectFollowed"
@@ -240,8 +254,8 @@ const (
 
 // Reasons of ConditionDisruptionTarget.
 const (
-	// ReasonPreemptionByScheduler is the reason of DisruptionTarget conditions, on Pods (where
-	// Kubernetes knows the same reason) and on PodGroups.
+	// ReasonPreemptionByScheduler: the scheduler preempts the PodGroup, or a Pod. Kubernetes has
+	// the same reason for Pods.
 	ReasonPreemptionByScheduler = "PreemptionByScheduler"
 	// ReasonPreemptionWithdrawn: a preemption was abandoned before any member was deleted.
 	ReasonPreemptionWithdrawn = "PreemptionWithdrawn"
@@ -283,7 +297,7 @@ type PodGroup struct {
 	Status PodGroupStatus `json:"status,omitempty"`
 }
 
-// PodGroupSpec is the request of a user.
+// PodGroupSpec is the part of a PodGroup that its user writes.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.schedulingPolicy) || has(self.podGroupTemplateRef)",message="set it here, or name a template that has it in podGroupTemplateRef",reason=FieldValueRequired,fieldPath=".schedulingPolicy"
 // +kubebuilder:validation:XValidation:rule="has(self.podGroupTemplateRef) == has(oldSelf.podGroupTemplateRef) && (!has(self.podGroupTemplateRef) || self.podGroupTemplateRef == oldSelf.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".podGroupTemplateRef"
@@ -329,14 +343,15 @@ type PodGroupPolicy struct {
 	// +optional
 	SchedulingPolicy *SchedulingPolicy `json:"schedulingPolicy,omitempty"`
 
-	// disruptionMode is the unit of preemption: Pod (each member on its own) or PodGroup (all
-	// together or none; gang policy only). Pod if unset. Immutable.
+	// disruptionMode is the unit of preemption. With Pod, each member is preempted on its own. With
+	// PodGroup, all members are preempted together or none; this requires the gang policy. Pod if
+	// unset. Immutable.
 	// +optional
 	DisruptionMode *DisruptionMode `json:"disruptionMode,omitempty"`
 
 	// priorityClassName is the PriorityClass of the group. Its priority applies to the scheduling
 	// and to the preemption of the group. "system-node-critical" and "system-cluster-critical" are
-	// the two highest priorities. Any other name must be that of a PriorityClass. If unset, the
+	// the two highest priorities. For any other name, a PriorityClass must exist. If unset, the
 	// global default class applies, and Reprieve fills in its name with the priority. Without such
 	// a class the priority is 0. Immutable.
 	// +optional
@@ -352,42 +367,43 @@ type PodGroupPolicy struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	Priority *int32 `json:"priority,omitempty"`
 
-	// preemptionPolicy is that of the group's PriorityClass: PreemptLowerPriority, or Never for a
-	// group that waits for room and preempts nothing. Reprieve fills it in with priority; users do
-	// not set it. Immutable once it is filled in.
+	// preemptionPolicy is the preemptionPolicy of the group's PriorityClass. With
+	// PreemptLowerPriority, the group may preempt. With Never, the group waits for free room.
+	// Reprieve fills it in with priority; users do not set it. Immutable once it is filled in.
 	// +optional
 	// +kubebuilder:validation:Enum=Never;PreemptLowerPriority
 	PreemptionPolicy *corev1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
 
-	// preemptionPriorityClassName is the PriorityClass that counts in place of the group's priority
-	// while the group is a potential victim. It has no effect when the group preempts or waits. A
-	// class below the group's priority has no effect. Neither has one that does not exist. In a
-	// Queue with a maxPriorityClass, it counts up to that class. It can be set, changed and removed
-	// at any time. The condition PreemptionPriority has the priority that counts.
+	// preemptionPriorityClassName is the PriorityClass that applies in place of the group's
+	// priority while the group is a potential victim. It has no effect when the group preempts or
+	// waits. A class below the group's priority has no effect, and neither has a class that does
+	// not exist. The maxPriorityClass of the group's Queue is an upper bound. You can set, change
+	// and remove the field at any time. The condition PreemptionPriority has the priority that
+	// applies.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('system-')",message="classes whose names begin with system- are for work of the system; name another class"
 	PreemptionPriorityClassName *string `json:"preemptionPriorityClassName,omitempty"`
 
-	// queueName is the leaf Queue that counts the usage of the group. Without it, the default queue
-	// of the namespace applies (its annotation reprieve.dev/queue). Without either, the group is
-	// outside the tree of queues. Immutable.
+	// queueName is the leaf Queue that counts the usage of the group. If unset, the default Queue
+	// of the namespace applies, from the annotation reprieve.dev/queue of the namespace. Without
+	// either, the group is in no Queue. Immutable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	QueueName *string `json:"queueName,omitempty"`
 
 	// parentCompositePodGroupName is the CompositePodGroup that the group belongs to, in the same
-	// namespace. The groups of a tree are placed together, as the CompositePodGroups say.
+	// namespace. The CompositePodGroup determines which of its groups are placed together.
 	// Immutable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ParentCompositePodGroupName *string `json:"parentCompositePodGroupName,omitempty"`
 
-	// schedulingConstraints restrict the nodes that the members may share. They take the gang
-	// scheduling policy. Immutable.
+	// schedulingConstraints restrict the nodes that the members may share. They require the gang
+	// policy. Immutable.
 	// +optional
 	SchedulingConstraints *SchedulingConstraints `json:"schedulingConstraints,omitempty"`
 }
@@ -423,9 +439,9 @@ func (p *PodGroupPolicy) PreferredKeys() []string {
 // SchedulingConstraints restrict the nodes of the members of a PodGroup.
 type SchedulingConstraints struct {
 	// topology confines all members to one topology domain: the nodes with one value of a label.
-	// Reprieve chooses the domain that is cheapest to clear, and of equals the fullest one. The
-	// entries are levels, the nearest first: any number of preferred ones, and then at most one
-	// that is required.
+	// Reprieve chooses the domain where the victims cost least, and among equal domains the fullest
+	// one. Each entry is a level, such as racks. The nearest level comes first. Any number of
+	// levels may be preferred. At most one level is required, and it is the last entry.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -435,15 +451,15 @@ type SchedulingConstraints struct {
 	Topology []TopologyConstraint `json:"topology"`
 }
 
-// TopologyMode says whether a topology constraint must hold.
+// TopologyMode determines whether a topology constraint must hold.
 //
 // +kubebuilder:validation:Enum=Required;Preferred
 type TopologyMode string
 
 const (
-	// TopologyModeRequired keeps a group pending unless all members can share a domain.
+	// TopologyModeRequired keeps a group pending until all members can share a domain.
 	TopologyModeRequired TopologyMode = "Required"
-	// TopologyModePreferred lets members be in several domains.
+	// TopologyModePreferred permits members in several domains.
 	TopologyModePreferred TopologyMode = "Preferred"
 )
 
@@ -455,9 +471,9 @@ type TopologyConstraint struct {
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	Key string `json:"key"`
-	// mode is Required if all members must share a domain, and Preferred if they should. A
-	// preferred level is weighed against the cost of victims; see levelOrder in the arguments of
-	// the profile. Required if unset.
+	// mode is Required if all members must share a domain, and Preferred if they should. The
+	// argument levelOrder of the profile determines whether a preferred level or the cost of
+	// victims comes first. Required if unset.
 	// +optional
 	Mode TopologyMode `json:"mode,omitempty"`
 }
@@ -494,15 +510,15 @@ type GangSchedulingPolicy struct {
 type PodGroupPhase string
 
 const (
-	// PodGroupPending: fewer than minCount members have a node. Under the basic policy, the number
-	// is one here and below.
+	// PodGroupPending: fewer than minCount members have a node. Under the basic policy, 1 takes the
+	// place of minCount in each phase.
 	PodGroupPending PodGroupPhase = "Pending"
-	// PodGroupScheduled: at least minCount members have a node, and fewer run.
+	// PodGroupScheduled: at least minCount members have a node, but fewer than minCount run.
 	PodGroupScheduled PodGroupPhase = "Scheduled"
 	// PodGroupRunning: at least minCount members run or have succeeded.
 	PodGroupRunning PodGroupPhase = "Running"
-	// PodGroupDegraded: some members have a node, but fewer than minCount, although enough had one
-	// before.
+	// PodGroupDegraded: some members have a node, but fewer than minCount. Earlier, at least
+	// minCount members had one.
 	PodGroupDegraded PodGroupPhase = "Degraded"
 	// PodGroupDisrupted: the whole group is being preempted.
 	PodGroupDisrupted PodGroupPhase = "Disrupted"
@@ -518,23 +534,22 @@ type PodGroupStatus struct {
 	Phase PodGroupPhase `json:"phase,omitempty"`
 
 	// conditions of the group: PodGroupScheduled, DisruptionTarget, PodsNotMatchingPriority,
-	// FollowsObject, QueueOrphaned, Degraded,
-	// CountsAsPlaced, PreemptionPriority.
+	// FollowsObject, QueueOrphaned, Degraded, CountsAsPlaced, PreemptionPriority.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// startTime is the time since which minCount members have been running together. It is reset
-	// when fewer run.
+	// startTime is the time when minCount members began to run together. It is absent while fewer
+	// run.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// protectedUntil is the end of the longest min-runtime that applies to the group: startTime
-	// plus the longest protection, from preemption inside its queue or from reclaim by another
-	// queue. Some preemptors may preempt the group earlier, and members past minCount have no such
-	// protection. It changes with the settings of the queues and stays after it has passed. It is
-	// absent without a min-runtime or without startTime.
+	// protectedUntil is the end of the longest min-runtime that protects the group. It is startTime
+	// plus the preemptMinRuntime or the reclaimMinRuntime, whichever is longer. Some preemptors may
+	// preempt the group earlier, and members past minCount have no such protection. The time
+	// changes with the settings of the queues, and the field keeps it after it has passed. The
+	// field is absent without a min-runtime or without startTime.
 	// +optional
 	ProtectedUntil *metav1.Time `json:"protectedUntil,omitempty"`
 
@@ -571,8 +586,8 @@ type PodGroupStatus struct {
 	// +optional
 	Disruption *PodGroupDisruption `json:"disruption,omitempty"`
 
-	// lastDisruption is the last preemption of the group or of one of its members. It stays when
-	// the group runs again.
+	// lastDisruption is the last preemption of the group or of one of its members. The field
+	// remains after the group runs again.
 	// +optional
 	LastDisruption *LastDisruption `json:"lastDisruption,omitempty"`
 }
@@ -590,15 +605,15 @@ type LastDisruption struct {
 	// +required
 	Time metav1.Time `json:"time"`
 	// count is the number of preemptions of the group, including this one. Members that are
-	// preempted one by one for the same preemptor at a time count as one preemption.
+	// preempted one by one, at the same time and for the same preemptor, count as one preemption.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	Count int32 `json:"count"`
-	// stops is the number of preemptions that stopped the group since it last made progress. The
-	// eviction of members past minCount does not stop a group. The group has made progress once it
-	// has run for an hour, or has a checkpoint after stopTime. Profiles whose victimOrder has
-	// Repeated prefer victims with fewer stops.
+	// stops is the number of preemptions that stopped the group since it last made progress. An
+	// eviction of surplus members, which are members past minCount, does not stop a group. The
+	// group makes progress when it has run for an hour, or has a checkpoint after stopTime.
+	// Profiles whose victimOrder has Repeated prefer victims with fewer stops.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
@@ -606,8 +621,8 @@ type LastDisruption struct {
 	// stopTime is the start of the last preemption that stopped the group.
 	// +optional
 	StopTime *metav1.Time `json:"stopTime,omitempty"`
-	// pods are the names of the members that were preempted one by one, the first 64 by name. The
-	// list is empty if the whole group was preempted.
+	// pods are the names of the members that were preempted one by one: the first 64 in the order
+	// of their names. The list is empty if the whole group was preempted.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -638,7 +653,8 @@ type PodGroupDisruption struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	Stops int32 `json:"stops,omitempty"`
-	// pods are the evicted members, and no others: a later pod of the same name stays.
+	// pods are the members to evict. Each has a UID, so that a later pod with the same name is not
+	// evicted.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -660,7 +676,7 @@ const (
 	PreemptorComposite PreemptorKind = "CompositePodGroup"
 )
 
-// DisruptionPreemptor names a preemptor, which may be deleted by now.
+// DisruptionPreemptor names a preemptor. The preemptor may no longer exist.
 type DisruptionPreemptor struct {
 	// kind is Pod, PodGroup or CompositePodGroup.
 	// +required

@@ -5,20 +5,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LabelQueue is the label with the leaf Queue of a Pod without a PodGroup. The configuration of the
-// scheduler can change the key.
+// LabelQueue is the label that names the leaf Queue of a Pod without a PodGroup. The argument
+// queueLabelKey of a profile can replace this key.
 const LabelQueue = "reprieve.dev/queue"
 
-// AnnotationDefaultQueue is an annotation of a namespace. It names the default Queue, for work that
-// names none itself.
+// AnnotationDefaultQueue is the annotation of a namespace that names its default Queue. The default
+// Queue is for work in the namespace that names no Queue.
 const AnnotationDefaultQueue = LabelQueue
 
-// AnnotationConfirmDeletion is the annotation that marks the deletion of a Queue as intended. With
-// the value "true", running work loses its place in the Queue at once when the Queue is deleted.
+// AnnotationConfirmDeletion is the annotation that marks the deletion of a Queue as intended. If
+// its value is "true", running work of the Queue counts for no Queue as soon as the Queue is
+// deleted. Otherwise, the work counts for the deleted Queue for some time; see
+// queues.deletedTimeout in the arguments of the profile.
 const AnnotationConfirmDeletion = "reprieve.dev/confirm-deletion"
 
-// Annotations of a Queue with the longest min-runtimes that the owners of its children may set. The
-// values are durations such as "90m". Without a cap, owners set no min-runtime.
+// Annotations of a Queue with the longest min-runtimes that the owners of its child Queues may set.
+// The values are durations such as "90m". Without the annotation, these owners must not set the
+// min-runtime.
 const (
 	AnnotationMaxPreemptMinRuntime = "reprieve.dev/max-preempt-min-runtime"
 	AnnotationMaxReclaimMinRuntime = "reprieve.dev/max-reclaim-min-runtime"
@@ -26,13 +29,13 @@ const (
 
 // Types of the conditions in QueueStatus.
 const (
-	// ConditionQueueReady is False while the queue cannot be used: its parents do not lead to the
-	// top of the tree.
+	// ConditionQueueReady is False while the queue cannot be used: a queue above it does not exist,
+	// the queues form a cycle, or the class in maxPriorityClass does not exist.
 	ConditionQueueReady = "Ready"
-	// ConditionQuotaServed is False while the queue's quota is reduced to its parent's, and while
-	// the queue cannot get all of it back.
+	// ConditionQuotaServed is False while the queue does not get its whole quota: the quota is
+	// above the quota of its parent, or the queue cannot reclaim all of it.
 	ConditionQuotaServed = "QuotaServed"
-	// ConditionOrphans is True while work runs that names the queue, although the queue cannot
+	// ConditionOrphans is True while running work names the queue, although the queue cannot
 	// contain work.
 	ConditionOrphans = "Orphans"
 )
@@ -47,16 +50,17 @@ const (
 	ReasonParentCycle = "ParentCycle"
 	// ReasonMaxPriorityUnknown: the PriorityClass that spec.maxPriorityClass names does not exist.
 	ReasonMaxPriorityUnknown = "MaxPriorityUnknown"
-	// ReasonQuotaServed: the quota is within the parent's.
+	// ReasonQuotaServed: the quota is not above the quota of the parent.
 	ReasonQuotaServed = "QuotaServed"
-	// ReasonQuotaHeld: PodGroups of other queues can only be evicted whole, and are larger than the
-	// usage of those queues beyond their quota. So part of the quota cannot be given back.
+	// ReasonQuotaHeld: the queue cannot reclaim part of its quota. Other queues use it for
+	// PodGroups that can only be evicted whole, and that are larger than the usage of these queues
+	// beyond their quota.
 	ReasonQuotaHeld = "QuotaHeld"
-	// ReasonQuotaAboveParent: the quota is above the parent's, which applies instead.
+	// ReasonQuotaAboveParent: the quota is above the quota of the parent, which applies instead.
 	ReasonQuotaAboveParent = "QuotaAboveParent"
 	// ReasonHasWork: running work names the queue, although the queue is no leaf or cannot be used.
 	ReasonHasWork = "HasWork"
-	// ReasonNoWork: no running work names such a queue.
+	// ReasonNoWork: no running work names the queue any more.
 	ReasonNoWork = "NoWork"
 )
 
@@ -84,7 +88,7 @@ type Queue struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the request of the administrator.
+	// spec is the part of the Queue that its administrator writes.
 	// +optional
 	Spec QueueSpec `json:"spec,omitempty"`
 	// status is the observed state. Only Reprieve writes it.
@@ -92,7 +96,7 @@ type Queue struct {
 	Status QueueStatus `json:"status,omitempty"`
 }
 
-// QueueSpec is the request of an administrator.
+// QueueSpec is the part of a Queue that its administrator writes.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.quota) || !has(self.limit) || self.quota.all(r, !(r in self.limit) || !isQuantity(string(self.limit[r])) || !isQuantity(string(self.quota[r])) || !quantity(string(self.limit[r])).isLessThan(quantity(string(self.quota[r]))))",messageExpression="'must be at least the quota, but is less for ' + self.quota.filter(r, r in self.limit && isQuantity(string(self.limit[r])) && isQuantity(string(self.quota[r])) && quantity(string(self.limit[r])).isLessThan(quantity(string(self.quota[r]))))[0]",fieldPath=".limit"
 type QueueSpec struct {
@@ -102,10 +106,11 @@ type QueueSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	Parent *string `json:"parent,omitempty"`
 
-	// quota is the amount that the queue can always get back, by resource name. Other resources
-	// have a quota of zero. If the quota does not name cpu, memory, ephemeral-storage or pods, the
-	// fair share first contains a part of them. That part is as large as the quota's part of the
-	// named devices, cpu or memory, on the nodes that list these.
+	// quota maps resource names to the amounts that the queue can always reclaim. Other resources
+	// have a quota of zero. A quota of devices, cpu or memory is of no use without the rest of a
+	// node. So the fair share first contains a part of cpu, memory, ephemeral-storage and pods as
+	// well, unless the quota names them. That part is as large as the quota's part of the named
+	// resource, on the nodes that have it.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MaxProperties=32
@@ -114,7 +119,7 @@ type QueueSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(r, r != 'pods' && !r.contains('/') || !isQuantity(string(self[r])) || quantity(string(self[r])).isInteger())",messageExpression="'must be an integer for pods and devices, but is not for ' + self.filter(r, (r == 'pods' || r.contains('/')) && isQuantity(string(self[r])) && !quantity(string(self[r])).isInteger())[0]"
 	Quota corev1.ResourceList `json:"quota,omitempty"`
 
-	// limit is the maximum usage of the queue's running work, by resource name. Other resources
+	// limit maps resource names to the maximum usage of the queue's running work. Other resources
 	// have no limit.
 	// +optional
 	// +kubebuilder:validation:Type=object
@@ -124,24 +129,25 @@ type QueueSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(r, r != 'pods' && !r.contains('/') || !isQuantity(string(self[r])) || quantity(string(self[r])).isInteger())",messageExpression="'must be an integer for pods and devices, but is not for ' + self.filter(r, (r == 'pods' || r.contains('/')) && isQuantity(string(self[r])) && !quantity(string(self[r])).isInteger())[0]"
 	Limit corev1.ResourceList `json:"limit,omitempty"`
 
-	// overQuotaWeight is the queue's part of the rest after all quotas, relative to its siblings of
-	// equal priority. With 0 the queue gets no part until all demand is met; 1 if unset.
+	// overQuotaWeight is the weight of the queue against siblings of equal priority, when the
+	// resources beyond all quotas are distributed. With 0 the queue gets nothing until all demand
+	// is met. 1 if unset.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	OverQuotaWeight *int32 `json:"overQuotaWeight,omitempty"`
 
-	// priority is the order of siblings when the rest after all quotas is distributed: higher
-	// values are served first. 0 if unset.
+	// priority is the order of siblings when the resources beyond all quotas are distributed:
+	// higher values are served first. 0 if unset.
 	// +optional
 	// +kubebuilder:validation:Minimum=-2147483648
 	// +kubebuilder:validation:Maximum=2147483647
 	Priority *int32 `json:"priority,omitempty"`
 
-	// reclaimMinRuntime is the time after its start that work of this queue is protected from
-	// reclaim by another queue. If unset, the next ancestor with a value applies, then the
-	// scheduler's default. 0s is a value of its own.
+	// reclaimMinRuntime is the time for which work of this queue is protected from reclaim by
+	// another queue, from the start of the work. If unset, the value of the nearest ancestor that
+	// has one applies, and otherwise the scheduler's default. 0s is not the same as unset.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
@@ -149,10 +155,10 @@ type QueueSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,5}([.][0-9]+)?h)?([0-9]{1,7}([.][0-9]+)?m)?([0-9]{1,9}([.][0-9]+)?s)?([0-9]{1,12}([.][0-9]+)?ms)?([0-9]{1,15}([.][0-9]+)?(us|µs))?([0-9]{1,18}([.][0-9]+)?ns)?)$')",message="must be a duration such as 90s, 15m or 1h30m, not negative and at most 99999h"
 	ReclaimMinRuntime *metav1.Duration `json:"reclaimMinRuntime,omitempty"`
 
-	// preemptMinRuntime is the time after its start that work of this queue is protected from
-	// preemption by priority: by work of the same queue, by work of no queue, and by
-	// system-critical pods. If unset, the next ancestor with a value applies, then the scheduler's
-	// default. 0s is a value of its own.
+	// preemptMinRuntime is the time for which work of this queue is protected from preemption by
+	// priority, from the start of the work. The preemptors are work of the same queue, work of no
+	// queue, and system-critical pods. If unset, the value of the nearest ancestor that has one
+	// applies, and otherwise the scheduler's default. 0s is not the same as unset.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
@@ -160,11 +166,11 @@ type QueueSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,5}([.][0-9]+)?h)?([0-9]{1,7}([.][0-9]+)?m)?([0-9]{1,9}([.][0-9]+)?s)?([0-9]{1,12}([.][0-9]+)?ms)?([0-9]{1,15}([.][0-9]+)?(us|µs))?([0-9]{1,18}([.][0-9]+)?ns)?)$')",message="must be a duration such as 90s, 15m or 1h30m, not negative and at most 99999h"
 	PreemptMinRuntime *metav1.Duration `json:"preemptMinRuntime,omitempty"`
 
-	// silentWorkCap is the longest run time that work of this queue can lose by an eviction, while
-	// the work has saved nothing since its start. It caps the claims of work without the annotation
-	// reprieve.dev/last-checkpoint. It applies if the profile of the preemptor counts lost work. If
-	// unset, the next ancestor with a value applies; without one, there is no cap. 0s is a value of
-	// its own: then such work loses only its restart cost.
+	// silentWorkCap is the maximum run time that an eviction is assumed to lose if the work has
+	// saved nothing since its start. Work without the annotation reprieve.dev/last-checkpoint would
+	// otherwise lose its whole run time. The cap applies if the profile of the preemptor counts
+	// lost work. If unset, the value of the nearest ancestor that has one applies; without one,
+	// there is no cap. With 0s, such work loses only its restart cost.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
@@ -173,16 +179,17 @@ type QueueSpec struct {
 	SilentWorkCap *metav1.Duration `json:"silentWorkCap,omitempty"`
 
 	// namespaceSelector selects the namespaces that may use the queue, by their labels. If unset,
-	// the next ancestor with a value applies; without one, all namespaces may. An empty selector is
-	// a value of its own: all may. When it changes, running work continues and counts for the queue
-	// as before.
+	// the value of the nearest ancestor that has one applies; without one, all namespaces may use
+	// the queue. An empty selector permits all namespaces. When the selector changes, running work
+	// continues and counts for the queue as before.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="must have the operator In or NotIn, with values, or Exists or DoesNotExist, without",fieldPath=".matchExpressions"
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
 	// maxPriorityClass names the PriorityClass with the highest priority that work of this queue
-	// may have. Work above it is blocked. If unset, the next ancestor with a value applies; without
-	// one, there is no bound. While no class of that name exists, no work of the queue starts.
+	// may have. Work above it is blocked. If unset, the value of the nearest ancestor that has one
+	// applies; without one, there is no bound. If the class does not exist, no work of the queue
+	// starts.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -205,30 +212,29 @@ type QueueStatus struct {
 	// fairShare is the current fair share of the queue.
 	// +optional
 	FairShare corev1.ResourceList `json:"fairShare,omitempty"`
-	// quota is the effective quota: that of spec, or the parent's for resources with a lower quota
-	// there.
+	// quota is the effective quota: for each resource, the lower one of the quota in spec and the
+	// quota of the parent.
 	// +optional
 	Quota corev1.ResourceList `json:"quota,omitempty"`
-	// summary has the figures and conditions as text, as kubectl get shows them. Programs should
-	// read the other fields.
+	// summary has the status as text, as kubectl get shows it. Programs should read the other
+	// fields.
 	// +optional
 	Summary *QueueSummary `json:"summary,omitempty"`
-	// waiting is the number of the queue's Pods without a node, including those of the queues below
-	// it.
+	// waiting is the number of Pods without a node, in the queue and in the queues below it.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Maximum=2147483647
 	Waiting int32 `json:"waiting,omitempty"`
-	// namespaceSelector is the effective selector: that of spec, or of the next ancestor that sets
-	// it.
+	// namespaceSelector is the effective selector: the selector in spec, or in the nearest ancestor
+	// that sets one.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
-	// maxPriority is the value of the effective maxPriorityClass. It is absent without a bound, or
-	// without such a class.
+	// maxPriority is the priority of the effective maxPriorityClass. It is absent if there is no
+	// maximum, or if the class does not exist.
 	// +optional
 	MaxPriority *int32 `json:"maxPriority,omitempty"`
-	// priorityClasses are the PriorityClasses up to maxPriority. The admission policies use them,
-	// because they cannot read PriorityClasses.
+	// priorityClasses are the names of the PriorityClasses up to maxPriority. The admission
+	// policies read this list, because they cannot read PriorityClasses.
 	// +optional
 	// +listType=set
 	PriorityClasses []string `json:"priorityClasses,omitempty"`

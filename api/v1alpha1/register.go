@@ -9,11 +9,10 @@ import (
 // GroupName is the API group of every type in this package.
 const GroupName = "reprieve.dev"
 
-// SchemeGroupVersion is the group and version of every type in this package. It must not be
-// changed.
+// SchemeGroupVersion is the group and version of every type in this package. Do not assign to it.
 var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
-// Resource qualifies a resource name of this group, for use in API errors.
+// Resource returns the GroupResource of a resource name in this group, for errors of the API.
 func Resource(resource string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(resource).GroupResource()
 }

@@ -28,8 +28,8 @@ type Workload struct {
 // +kubebuilder:validation:XValidation:rule="has(self.controllerRef) == has(oldSelf.controllerRef) && (!has(self.controllerRef) || self.controllerRef == oldSelf.controllerRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".controllerRef"
 // +kubebuilder:validation:XValidation:rule="self.podGroupTemplates.size() == oldSelf.podGroupTemplates.size() && self.podGroupTemplates.all(t, oldSelf.podGroupTemplates.exists(o, o.name == t.name))",message="templates cannot be added, removed or renamed after creation",reason=FieldValueForbidden,fieldPath=".podGroupTemplates"
 type WorkloadSpec struct {
-	// controllerRef names the object that runs the application, such as a Job or a LeaderWorkerSet,
-	// for people and tools. It has no effect on scheduling.
+	// controllerRef names the object that runs the application, such as a Job or a LeaderWorkerSet.
+	// It informs people and tools, and has no effect on scheduling.
 	// +optional
 	ControllerRef *ControllerReference `json:"controllerRef,omitempty"`
 

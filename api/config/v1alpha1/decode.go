@@ -14,8 +14,8 @@ import (
 )
 
 // Decode reads the arguments that a scheduler passes to the plugin's factory: nil, or the content
-// of pluginConfig as JSON or YAML. It fills in defaults. The error names the unknown or invalid
-// field.
+// of pluginConfig as JSON or YAML. It fills in the defaults. The error names the field that is
+// unknown or invalid.
 func Decode(obj runtime.Object) (*ReprieveArgs, error) {
 	args := &ReprieveArgs{}
 	switch given := obj.(type) {
@@ -31,7 +31,7 @@ func Decode(obj runtime.Object) (*ReprieveArgs, error) {
 	}
 	fill := *args
 	SetDefaults(args)
-	// The type is optional, and must be correct if it is set.
+	// The arguments may omit apiVersion and kind. Validate checks given values.
 	if fill.APIVersion != "" {
 		args.APIVersion = fill.APIVersion
 	}
@@ -48,7 +48,7 @@ func Decode(obj runtime.Object) (*ReprieveArgs, error) {
 func unmarshalStrict(raw []byte, args *ReprieveArgs) error {
 	asJSON, err := yaml.YAMLToJSONStrict(raw)
 	if err != nil {
-		// The error of the YAML package has several lines.
+		// Errors of the YAML package have several lines. Return them as one line.
 		return errors.New(strings.Join(strings.Fields(err.Error()), " "))
 	}
 	strict, err := json.UnmarshalStrict(asJSON, args)
@@ -61,8 +61,9 @@ func unmarshalStrict(raw []byte, args *ReprieveArgs) error {
 	return nil
 }
 
-// fieldError returns an error that names the field of an unreadable value. Types with their own
-// decoding, such as durations, return errors without the field.
+// fieldError returns an error that names the field of an unreadable value. raw is the value of the
+// type in, and at is its path. The decoders of some types, such as durations, return errors without
+// the field.
 func fieldError(raw []byte, in reflect.Type, at *field.Path, err error) error {
 	for in.Kind() == reflect.Pointer {
 		in = in.Elem()

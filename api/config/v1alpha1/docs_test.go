@@ -24,7 +24,8 @@ func page(t *testing.T) string {
 	return string(raw)
 }
 
-// examples returns the YAML blocks of the page: a whole configuration, and examples of arguments.
+// examples returns the YAML blocks of the page: whole is a complete configuration, and args are
+// examples of the plugin's arguments.
 func examples(t *testing.T) (whole string, args []string) {
 	t.Helper()
 	var blocks []string
@@ -49,7 +50,7 @@ func TestDocumentedExamples(t *testing.T) {
 	}
 }
 
-// TestDocumentedConfiguration reads and checks the whole configuration as the scheduler does.
+// TestDocumentedConfiguration reads and checks the complete configuration as the scheduler does.
 func TestDocumentedConfiguration(t *testing.T) {
 	t.Parallel()
 	whole, _ := examples(t)
@@ -84,7 +85,8 @@ func TestDocumentedConfiguration(t *testing.T) {
 	}
 }
 
-// argsOf decodes the plugin's arguments from the form that its factory gets.
+// argsOf decodes the plugin's arguments of a profile. They have the form that the plugin's factory
+// receives.
 func argsOf(t *testing.T, profile *config.KubeSchedulerProfile) *ReprieveArgs {
 	t.Helper()
 	var given runtime.Object
@@ -100,7 +102,8 @@ func argsOf(t *testing.T, profile *config.KubeSchedulerProfile) *ReprieveArgs {
 	return args
 }
 
-// TestDocumentedBounds checks that the page has the bounds that validation applies.
+// TestDocumentedBounds checks the bounds on the page. Validation must accept a bound and reject the
+// next value beyond it.
 func TestDocumentedBounds(t *testing.T) {
 	t.Parallel()
 	number := regexp.MustCompile(`^[0-9]+$`)
@@ -138,7 +141,8 @@ func TestDocumentedBounds(t *testing.T) {
 	}
 }
 
-// argument sets a field by its path, and other fields that must agree with it.
+// argument returns arguments in which one field, given by its path, has a value. It also sets the
+// fields that validation compares with this field.
 func argument(path, value string) *runtime.Unknown {
 	outer, inner, nested := strings.Cut(path, ".")
 	text := outer + ": " + value

@@ -11,7 +11,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 )
 
-// The args of an entry in pluginConfig, as the scheduler hands them to the plugin.
+// Decode the args of an entry in pluginConfig, as the scheduler passes them to the plugin.
 func ExampleDecode() {
 	args, err := v1alpha1.Decode(&runtime.Unknown{Raw: []byte(`
 apiVersion: config.reprieve.dev/v1alpha1
@@ -31,7 +31,7 @@ gang:
 	// filled in: 100ms true
 }
 
-// A mistake is named with its field.
+// The error names the field that has the mistake.
 func ExampleDecode_mistakes() {
 	for _, raw := range []string{"gang: {timeout: 30s}", "gang: {permitTimeout: '30'}", "gang: {permitTimeout: 48h}"} {
 		_, err := v1alpha1.Decode(&runtime.Unknown{Raw: []byte(raw)})
@@ -43,7 +43,7 @@ func ExampleDecode_mistakes() {
 	// args: gang.permitTimeout: Invalid value: "48h0m0s": must be between 1s and 15m0s
 }
 
-// What a program sets itself is completed, and checked, in the same way.
+// A program that builds arguments itself fills in the defaults and validates the result.
 func ExampleValidate() {
 	args := &v1alpha1.ReprieveArgs{WorkloadAware: ptr.To(false)}
 	args.Retry.InitialBackoff = &metav1.Duration{Duration: time.Minute}

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// KnownKinds returns the kinds with a built-in rule, sorted.
+// KnownKinds returns the kinds of objects that Reprieve has a built-in rule for, sorted. See
+// GroupArgs.Kinds.
 func KnownKinds() []string {
 	return []string{"Job", "JobSet", "LeaderWorkerSet", "MPIJob", "PyTorchJob", "RayCluster", "RayJob", "SparkApplication"}
 }
@@ -107,7 +108,8 @@ func validateRule(at *field.Path, rule *GroupRule) field.ErrorList {
 	return errs
 }
 
-// validatePath checks a path: names of fields with dots between them, such as spec.worker.replicas.
+// validatePath returns an error if a path is not a list of field names with dots between them, such
+// as spec.worker.replicas. An empty path is valid.
 func validatePath(at *field.Path, path string) field.ErrorList {
 	if path == "" || regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`).MatchString(path) {
 		return nil

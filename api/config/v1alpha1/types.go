@@ -5,10 +5,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// APIVersion and Kind are the type of the arguments. Both may be omitted in a configuration.
+// The type of the arguments. A configuration may omit both fields.
 const (
+	// APIVersion is the group and version of the arguments.
 	APIVersion = "config.reprieve.dev/v1alpha1"
-	Kind       = "ReprieveArgs"
+	// Kind is the kind of the arguments.
+	Kind = "ReprieveArgs"
 )
 
 // PluginName is the name of the plugin in a scheduler's configuration.
@@ -20,76 +22,82 @@ const PluginName = "Reprieve"
 type ReprieveArgs struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// workloadAware determines whether this profile plans and preempts whole workloads (KEP-5710).
-	// With false, it preempts pod by pod, as kube-scheduler does. PodGroups of this profile's pods
-	// are then neither planned as gangs nor counted as preemption units, as preemptors or as
-	// victims. You may change the value over a restart while work runs.
+	// workloadAware determines whether the scheduler plans and preempts whole workloads for this
+	// profile (KEP-5710). With false, it treats every pod of this profile as a single pod, as
+	// kube-scheduler does. A member of a PodGroup is then a single pod too, both as a preemptor and
+	// as a victim. You can change the value with a restart of the scheduler while work runs.
 	//
 	// Default: true
 	//
 	// Example: false
 	WorkloadAware *bool `json:"workloadAware,omitempty"`
 
-	// asynchronous determines whether the calls of a preemption run beside the scheduling cycle
-	// (KEP-4832). With false, the cycle waits until the last victim terminates.
+	// asynchronous determines whether the API calls of a preemption run in the background, beside
+	// the scheduling cycle (KEP-4832). With false, the cycle waits until the last victim
+	// terminates.
 	//
 	// Default: true
 	//
 	// Example: false
 	Asynchronous *bool `json:"asynchronous,omitempty"`
 
-	// preemptionToleration determines whether preemptors of this profile respect the toleration
-	// annotations of their victims' PriorityClasses.
+	// preemptionToleration determines whether preemptors of this profile respect tolerations. A
+	// toleration protects pods of a PriorityClass from some preemptors. The annotations of the
+	// PriorityClass define it.
 	//
 	// Default: true
 	//
 	// Example: false
 	PreemptionToleration *bool `json:"preemptionToleration,omitempty"`
 
-	// queueLabelKey is the label with the leaf Queue of a Pod without a PodGroup, or of a PodGroup
-	// of an API without queues.
+	// queueLabelKey is the key of the label that names the leaf Queue of a Pod without a PodGroup.
+	// The label also applies to a PodGroup of scheduling.k8s.io, because that API has no field for
+	// a Queue.
 	//
 	// Default: reprieve.dev/queue
 	//
 	// Example: kai.scheduler/queue
 	QueueLabelKey *string `json:"queueLabelKey,omitempty"`
 
-	// preemptMinRuntime is the time after its start that work of this profile is protected from
-	// preemption by priority. A setting of its Queue, or of a Queue above it, takes precedence. It
-	// also protects work without a Queue. It applies to preemptors of every profile. For work of no
-	// profile, it applies to preemptors of this profile. Between 0s and 99999h.
+	// preemptMinRuntime is the time for which work of this profile is protected from preemption by
+	// priority. The time begins with the start of the work. The setting of the work's Queue, or of
+	// a Queue above it, takes precedence. Work without a Queue is protected too. Preemptors of
+	// every profile respect the time. If a victim belongs to another scheduler, the value of the
+	// preemptor's profile applies. Between 0s and 99999h.
 	//
 	// Default: 0s
 	//
 	// Example: 5m
 	PreemptMinRuntime *metav1.Duration `json:"preemptMinRuntime,omitempty"`
 
-	// reclaimMinRuntime is the time after its start that work of this profile is protected from
-	// reclaim by another Queue. A setting of its Queue, or of a Queue above it, takes precedence.
-	// Like preemptMinRuntime, it applies to preemptors of every profile. Between 0s and 99999h.
+	// reclaimMinRuntime is the time for which work of this profile is protected from reclaim by
+	// another Queue. The time begins with the start of the work. The setting of the work's Queue,
+	// or of a Queue above it, takes precedence. Preemptors of every profile respect the time.
+	// Between 0s and 99999h.
 	//
 	// Default: 0s
 	//
 	// Example: 15m
 	ReclaimMinRuntime *metav1.Duration `json:"reclaimMinRuntime,omitempty"`
 
-	// reclaimResolveMethod is the start of the upward search for a reclaimMinRuntime in the tree of
-	// Queues. LCA starts one step below the lowest common ancestor of the two leaf Queues, on the
-	// victim's side: a setting then only affects siblings. Queue starts at the victim's leaf. The
-	// method of the victim's profile applies.
+	// reclaimResolveMethod is the Queue where the scheduler begins to look for a reclaimMinRuntime.
+	// From there, it goes up the tree of Queues. LCA begins at the Queue below the lowest common
+	// ancestor of the preemptor's and the victim's Queues, on the victim's side. The setting of a
+	// leaf Queue then protects only from siblings and the Queues below them. Queue begins at the
+	// victim's leaf Queue. The method of the victim's profile applies.
 	//
 	// Default: LCA
 	//
 	// Example: Queue
 	ReclaimResolveMethod *ResolveMethod `json:"reclaimResolveMethod,omitempty"`
 
-	// victimOrder lists the criteria that sets of victims are compared by, most important first.
-	// It does not change who may be evicted. The list of the preemptor's profile applies. The
-	// default is the order of kube-scheduler and of KEP-5710. A list may also have LostWork after
-	// HighestPriority, Repeated before StartTime, or both. With LostWork, the scheduler evicts the
-	// work that loses the fewest device-hours, among sets with the same highest priority. With
-	// Repeated, it prefers to evict groups that were stopped less often, among sets that otherwise
-	// cost the same. With cascade Decide, each list has Cascade after Surplus, also by default.
+	// victimOrder lists the criteria that sets of victims are compared by, most important first. It
+	// does not change who may be evicted. The list of the preemptor's profile applies. The default
+	// is the order of kube-scheduler and of KEP-5710. You can add LostWork after HighestPriority,
+	// Repeated before StartTime, or both. With LostWork, the scheduler evicts the work that loses
+	// the fewest device-hours, among sets with the same highest priority. With Repeated, it prefers
+	// to evict groups that were stopped less often, among sets that otherwise cost the same. If
+	// cascade is Decide, a list must have Cascade after Surplus, and the default list has it.
 	// docs/cost.md explains the criteria.
 	//
 	// Default: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime]
@@ -98,47 +106,48 @@ type ReprieveArgs struct {
 	// Surplus, StartTime]
 	VictimOrder []VictimCriterion `json:"victimOrder,omitempty"`
 
-	// cascade says whether decisions evaluate the evictions that follow from them. Controllers
-	// create evicted pods again, and these replacements may preempt other work. Measure evaluates
-	// the chosen victims and records the number of pods that their replacements would evict. Decide
-	// also prefers the victims with the lowest number, among sets that cost the same by the
-	// criteria before Cascade in victimOrder. Both make decisions slower. The mode of the
-	// preemptor's profile applies.
+	// cascade determines whether the scheduler evaluates the evictions that follow from a decision.
+	// Controllers replace evicted pods, and the replacements may preempt other work. With Measure,
+	// the scheduler records how many pods the replacements of the chosen victims would evict. With
+	// Decide, it also prefers the victims with the lowest such number, among sets that cost the
+	// same by the criteria before Cascade in victimOrder. Measure and Decide make decisions slower.
+	// The mode of the preemptor's profile applies.
 	//
 	// Default: Off
 	//
 	// Example: Measure
 	Cascade *CascadeMode `json:"cascade,omitempty"`
 
-	// priorityBands lists ranges of priorities that count as equal when victims are compared. In a
-	// band, the criteria after HighestPriority decide, such as LostWork. So a victim may have a
-	// higher priority than another pod of its band that stays. A band does not change who may be
-	// evicted: work of a band may evict work of a lower priority in the same band. Each band has
-	// its lowest and its highest priority. A priority in no band is a band of its own. The bands of
-	// the preemptor's profile apply. They must not overlap. A band must not have priorities below
-	// and above the lowest system-critical one, 2000000000. At most 32.
+	// priorityBands lists ranges of priorities that count as equal when victims are compared. Among
+	// victims of one band, the criteria after HighestPriority decide, such as LostWork. So the
+	// scheduler may evict a pod and keep a pod of the same band whose priority is lower. A band
+	// does not change who may be evicted: work of a band may evict work of a lower priority in the
+	// same band. min and max belong to the band. A priority in no band is a band of its own. The
+	// bands of the preemptor's profile apply. Bands must not overlap. Each band must be completely
+	// below or completely above the priority 1999999999, because system-critical priorities begin
+	// at 2000000000. At most 32.
 	//
 	// Default: []
 	//
 	// Example: [{min: 0, max: 99}, {min: 100, max: 999}]
 	PriorityBands []PriorityBand `json:"priorityBands,omitempty"`
 
-	// levelOrder weighs the preferred topology levels of gangs against the cost of victims. With
-	// LowerCost, a lower cost precedes a nearer level: a gang shares a domain of a preferred level
-	// if that costs nothing more. With NearerLevel, a gang uses the nearest level where a domain
-	// can hold it, and preempts there although other nodes may have free room. The value of the
-	// gang's profile applies. See docs/gangs.md.
+	// levelOrder determines whether the cost of victims or a preferred topology level comes first
+	// when a gang is placed. With LowerCost, a gang shares a domain of a preferred level only if
+	// the victims then cost no more. With NearerLevel, a gang uses the nearest level where one
+	// domain can hold it. The scheduler then preempts in that domain, even if nodes outside the
+	// domain have free room. The value of the gang's profile applies. See docs/gangs.md.
 	//
 	// Default: LowerCost
 	//
 	// Example: NearerLevel
 	LevelOrder *LevelOrder `json:"levelOrder,omitempty"`
 
-	// terminationTimeout is the time that a pod may exist after the end of its grace period. Until
-	// then its room counts as free in the future: a preemptor that fits there waits and evicts
-	// nothing. After that, mostly on a node that does not answer, the pod counts as staying.
-	// Messages name it, and the scheduler looks for other room. If profiles differ, the longest
-	// time applies to all. Between 1s and 24h.
+	// terminationTimeout is the time that a terminating pod may exist after the end of its grace
+	// period. Until then, the search for victims counts the room of the pod as free: a preemptor
+	// that fits there waits and evicts nothing. After that, the search counts the pod as running,
+	// messages name the pod, and the scheduler looks for other room. This mostly happens on nodes
+	// that do not answer. If profiles differ, the longest time applies to all. Between 1s and 24h.
 	//
 	// Default: 5m
 	//
@@ -146,22 +155,22 @@ type ReprieveArgs struct {
 	TerminationTimeout *metav1.Duration `json:"terminationTimeout,omitempty"`
 
 	// maxGracePeriod is the longest grace period that the scheduler waits for, from the start of
-	// the deletion. A pod that was deleted with a longer one, by its owner or by anyone else,
-	// counts as staying terminationTimeout after maxGracePeriod. Then the scheduler looks for other
-	// room. In its queue, such a pod counts from the start of the deletion. The scheduler itself
-	// evicts no pod with a longer grace period: it deletes the pod with maxGracePeriod in place of
-	// the pod's terminationGracePeriodSeconds. If profiles differ, the longest time applies to all.
-	// Between 1s and 99999h.
+	// the deletion. The scheduler itself evicts no pod with a longer grace period: it deletes the
+	// pod with maxGracePeriod in place of the pod's terminationGracePeriodSeconds. Others may
+	// delete a pod with a longer grace period. When maxGracePeriod and then terminationTimeout have
+	// passed, the search counts such a pod as running, and the scheduler looks for other room. The
+	// usage of the pod's queue includes the pod from the start of the deletion. If profiles differ,
+	// the longest time applies to all. Between 1s and 99999h.
 	//
 	// Default: 1h
 	//
 	// Example: 30m
 	MaxGracePeriod *metav1.Duration `json:"maxGracePeriod,omitempty"`
 
-	// placement configures where pods are placed that fit without victims.
+	// placement configures the choice of nodes for pods that fit without victims.
 	Placement PlacementArgs `json:"placement,omitempty"`
 
-	// lostWork configures how the criterion LostWork counts.
+	// lostWork configures the criterion LostWork of victimOrder.
 	LostWork LostWorkArgs `json:"lostWork,omitempty"`
 
 	// gang limits the durations of the steps that place a gang.
@@ -170,31 +179,33 @@ type ReprieveArgs struct {
 	// queues configures the use of Queues by the work of this profile.
 	Queues QueueArgs `json:"queues,omitempty"`
 
-	// groups configures the kinds of objects that get PodGroups from Reprieve.
+	// groups selects the objects that Reprieve creates PodGroups for.
 	Groups GroupArgs `json:"groups,omitempty"`
 
 	// drivers limits the number of drivers that run without their workers.
 	Drivers DriverArgs `json:"drivers,omitempty"`
 
-	// retry configures two delays: of a preemption after failed calls, and of the next preemption
-	// by a workload that could not be bound after a preemption.
+	// retry configures two delays: before the scheduler retries a preemption after failed API
+	// calls, and before a workload preempts again if a preemption did not lead to a binding.
 	Retry RetryArgs `json:"retry,omitempty"`
 
-	// search limits the parts of the victim search whose cost grows faster than the cluster.
+	// search limits the parts of the search for victims whose time grows faster than the cluster.
 	Search SearchArgs `json:"search,omitempty"`
 }
 
-// ResolveMethod is the start of the upward search for a setting in the tree of Queues.
+// ResolveMethod is the Queue where the scheduler begins to look for a setting. From there, it goes
+// up the tree of Queues.
 type ResolveMethod string
 
 const (
-	// ResolveLCA starts one step below the lowest common ancestor, on the victim's side.
+	// ResolveLCA begins at the Queue below the lowest common ancestor of the preemptor's and the
+	// victim's Queues, on the victim's side.
 	ResolveLCA ResolveMethod = "LCA"
-	// ResolveQueue starts at the victim's leaf Queue.
+	// ResolveQueue begins at the victim's leaf Queue.
 	ResolveQueue ResolveMethod = "Queue"
 )
 
-// LevelOrder weighs preferred topology levels against the cost of victims.
+// LevelOrder determines whether the cost of victims or a preferred topology level comes first.
 type LevelOrder string
 
 const (
@@ -208,24 +219,24 @@ const (
 type VictimCriterion string
 
 const (
-	// BrokenBudgets prefers fewer evictions that a disruption budget does not allow.
+	// BrokenBudgets prefers fewer evictions that violate a PodDisruptionBudget.
 	BrokenBudgets VictimCriterion = "BrokenBudgets"
 	// HighestPriority prefers a lower highest priority among the victims.
 	HighestPriority VictimCriterion = "HighestPriority"
 	// LostWork prefers less lost work: device-hours since the victims started or last saved their
 	// work. A gang that falls below minCount loses the work of all its members.
 	LostWork VictimCriterion = "LostWork"
-	// PrioritySum prefers a lower sum of the priorities of all pods.
+	// PrioritySum prefers a lower sum of the priorities of all evicted pods.
 	PrioritySum VictimCriterion = "PrioritySum"
 	// Pods prefers fewer pods, then fewer gangs that fall below minCount.
 	Pods VictimCriterion = "Pods"
-	// Surplus prefers more members past the minCount of their gangs.
+	// Surplus prefers victims with more members past the minCount of their gangs.
 	Surplus VictimCriterion = "Surplus"
 	// Cascade prefers fewer evictions by the replacements of the victims.
 	Cascade VictimCriterion = "Cascade"
-	// Repeated prefers PodGroups that preemptions stopped less often since they made progress.
+	// Repeated prefers PodGroups that fewer preemptions have stopped since they made progress.
 	Repeated VictimCriterion = "Repeated"
-	// StartTime prefers a later start among the most important victims.
+	// StartTime prefers a later start of the most important victims.
 	StartTime VictimCriterion = "StartTime"
 )
 
@@ -237,36 +248,37 @@ type PriorityBand struct {
 	Max int32 `json:"max"`
 }
 
-// CascadeMode says whether decisions evaluate the evictions by the replacements of their victims.
+// CascadeMode determines whether the scheduler evaluates the evictions by the replacements of
+// victims.
 type CascadeMode string
 
 const (
 	// CascadeOff evaluates nothing.
 	CascadeOff CascadeMode = "Off"
-	// CascadeMeasure evaluates the chosen victims.
+	// CascadeMeasure evaluates the chosen victims and records the result.
 	CascadeMeasure CascadeMode = "Measure"
 	// CascadeDecide also compares victims by the criterion Cascade.
 	CascadeDecide CascadeMode = "Decide"
 )
 
-// LostWorkArgs configure how the criterion LostWork counts. The arguments of the preemptor's
-// profile apply.
+// LostWorkArgs configure the criterion LostWork. The arguments of the preemptor's profile apply.
 type LostWorkArgs struct {
-	// restartCost is the run time that the restart of a pod loses in addition to its unsaved work.
-	// Both are multiplied by the devices of the pod. So with a restart cost, the eviction of a
-	// large victim costs something even directly after a checkpoint. The annotation
-	// reprieve.dev/restart-cost of a pod or of its PodGroup takes precedence, also with the value
-	// 0s. Between 0s and 24h.
+	// restartCost is the run time that a pod loses by a restart, in addition to its unsaved run
+	// time. An eviction costs the sum of the two, multiplied by the number of devices of the pod.
+	// So the eviction of a large victim costs something even directly after a checkpoint. The
+	// annotation reprieve.dev/restart-cost of a pod or of its PodGroup takes precedence, also with
+	// the value 0s. Between 0s and 24h.
 	//
 	// Default: 0s
 	//
 	// Example: 5m
 	RestartCost *metav1.Duration `json:"restartCost,omitempty"`
 
-	// weights has, by extended resource, how many devices one unit of the resource counts as. Each
-	// unit of an extended resource that is not listed counts as one device. With 0, the resource
-	// counts as no device. A pod without devices counts as a part of one: its largest part of the
-	// CPUs or memory of its node. A weight is 1000 at most, and a multiple of 0.001.
+	// weights maps extended resources to the number of devices that one unit of the resource counts
+	// as. A unit of an extended resource that is not listed counts as one device. With 0, the
+	// resource does not count. A pod without devices counts as a fraction of one device: its
+	// fraction of the CPUs or of the memory of its node, the larger of the two. A weight is 1000 at
+	// most, and a multiple of 0.001.
 	//
 	// Default: {}
 	//
@@ -274,25 +286,25 @@ type LostWorkArgs struct {
 	Weights map[string]resource.Quantity `json:"weights,omitempty"`
 }
 
-// PlacementArgs configure where pods are placed that fit without victims.
+// PlacementArgs configure the choice of nodes for pods that fit without victims.
 type PlacementArgs struct {
-	// device is the extended resource whose fragmentation counts. A unit is a whole device: a
-	// resource whose units are shares of a device is not supported.
+	// device is the extended resource whose fragmentation counts. Each unit must be a whole device:
+	// resources whose units are parts of a device are not supported.
 	//
 	// Default: nvidia.com/gpu
 	//
 	// Example: amd.com/gpu
 	Device *string `json:"device,omitempty"`
 
-	// workloads lists the typical kinds of pods, and switches the criterion of fragmentation on.
-	// A free device is fragmented if the next pod of this list cannot use it, because the node has
-	// too few free devices or CPUs. With the criterion, pods use the nodes where fragmentation
-	// increases least. For a single pod, this is the plugin's score, beside the scores of other
-	// plugins: set weights under plugins.score. The members of a gang use such nodes one after the
-	// other, and other scores have no effect on them. Victims are not chosen by fragmentation.
-	// In the score, reserved room counts as free until its pod is on the node. Requests of CPUs and
-	// devices suffice. With an empty list, the plugin has no score, and gangs use the fullest
-	// nodes. At most 128.
+	// workloads lists the typical kinds of pods. A list that is not empty enables placement by
+	// fragmentation. A free device is fragmented if the next typical pod cannot use it, because the
+	// node has too few free devices or CPUs. The scheduler then places pods on the nodes where
+	// fragmentation increases least. For a single pod, this preference is the plugin's score. It is
+	// combined with the scores of other plugins, by the weights under plugins.score. The members of
+	// a gang are placed one after the other by fragmentation alone. Victims are not chosen by
+	// fragmentation. The score counts reserved room as free until its pod is on the node. Requests
+	// of CPUs and devices suffice. With an empty list, the plugin has no score, and gangs use the
+	// fullest nodes. At most 128.
 	//
 	// Default: []
 	//
@@ -301,9 +313,9 @@ type PlacementArgs struct {
 	Workloads []TypicalWorkload `json:"workloads,omitempty"`
 }
 
-// TypicalWorkload is a kind of pods that a cluster typically runs.
+// TypicalWorkload is a kind of pods that is typical of a cluster.
 type TypicalWorkload struct {
-	// requests has the requests of one pod.
+	// requests are the resource requests of one pod of the kind.
 	Requests map[string]resource.Quantity `json:"requests"`
 	// weight is the frequency of the kind, relative to the other kinds. Between 1 and 1000000.
 	Weight int64 `json:"weight"`
@@ -311,18 +323,18 @@ type TypicalWorkload struct {
 
 // QueueArgs configure the use of Queues.
 type QueueArgs struct {
-	// required blocks work without a Queue: work that names none, in a namespace without a default.
-	// It applies to all work of the profile, including system work: give the namespaces of such
-	// work a default queue.
+	// required determines whether work must be in a Queue. With true, work is blocked if it names
+	// no Queue and its namespace has no default Queue. This includes system work: give the
+	// namespaces of system work a default Queue.
 	//
 	// Default: false
 	//
 	// Example: true
 	Required *bool `json:"required,omitempty"`
 
-	// deletedTimeout is the time that running work keeps its place after its Queue, or a Queue
-	// above it, was deleted. Until then the work counts for the Queue, whose quota and min-runtimes
-	// protect it. No other work of the Queue starts. A Queue with the annotation
+	// deletedTimeout is the time that a deleted Queue continues to exist for the running work in it
+	// or below it. Until then, the work counts for the Queue, and the quota and min-runtimes of the
+	// Queue protect the work. No other work of the Queue starts. A Queue with the annotation
 	// reprieve.dev/confirm-deletion: "true" is gone at once. If profiles differ, the longest time
 	// applies to all. Between 0s and 24h.
 	//
@@ -337,25 +349,27 @@ type QueueArgs struct {
 // the annotation reprieve.dev/leads.
 type DriverArgs struct {
 	// withoutWorkers is the maximum number of drivers that run without their workers at the same
-	// time. It is for each Queue, and for each namespace for drivers without a Queue. Further
-	// drivers are gated. Drivers of a lower priority do not count. 0 sets no maximum. Between 0
-	// and 10000.
+	// time. The maximum applies to each Queue, and to each namespace for drivers without a Queue.
+	// Further drivers are gated. Drivers of a lower priority than the waiting driver do not count.
+	// 0 sets no maximum. Between 0 and 10000.
 	//
 	// Default: 1
 	//
 	// Example: 4
 	WithoutWorkers *int32 `json:"withoutWorkers,omitempty"`
 
-	// createTimeout is the time that a running driver without any workers counts. The time starts
-	// with the binding, and again with the first container. Between 1s and 24h.
+	// createTimeout is the time for which a running driver without any workers counts. The time
+	// starts when the driver is bound, and again when its first container starts. Between 1s and
+	// 24h.
 	//
 	// Default: 1m
 	//
 	// Example: 3m
 	CreateTimeout *metav1.Duration `json:"createTimeout,omitempty"`
 
-	// workersTimeout is the time that a running driver counts while too few of its workers have a
-	// node. The time starts like createTimeout. Between 1s and 24h.
+	// workersTimeout is the time for which a running driver counts while too few of its workers
+	// have a node. The time starts when the driver is bound, and again when its first container
+	// starts. Between 1s and 24h.
 	//
 	// Default: 10m
 	//
@@ -365,37 +379,38 @@ type DriverArgs struct {
 
 // GangArgs limit the durations of the steps that place a gang.
 type GangArgs struct {
-	// permitTimeout is the time that members with a node wait for the rest of their gang. Members
-	// follow each other within one pass of the queue, so only a failure exhausts it. Then the gang
-	// is planned again. Between 1s and 15m, the maximum of the scheduler's framework.
+	// permitTimeout is the time that members with a node wait for the rest of their gang. The
+	// scheduler places the members directly one after the other, so the time only runs out after a
+	// failure. The scheduler then plans the gang again. Between 1s and 15m, the maximum of the
+	// scheduling framework.
 	//
 	// Default: 1m
 	//
 	// Example: 30s
 	PermitTimeout *metav1.Duration `json:"permitTimeout,omitempty"`
 
-	// settleTime is the time that the scheduler gathers frequent changes of a gang, mostly created
-	// members, before it plans again. Between 0s and 1m.
+	// settleTime is the time for which the scheduler collects frequent changes of a gang before it
+	// plans the gang again. Most of these changes are new members. Between 0s and 1m.
 	//
 	// Default: 100ms
 	//
 	// Example: 500ms
 	SettleTime *metav1.Duration `json:"settleTime,omitempty"`
 
-	// staleTimeout is the time that a gang of this profile may lack members that it had. Then it
-	// gives up the room of the others, as a whole: workloads of the same or a higher priority may
-	// preempt it. The time starts at the first loss. With 0s a gang always keeps its room. Between
-	// 0s and 24h.
+	// staleTimeout is the time that a gang of this profile may run with too few members after it
+	// has lost some. The time starts at the first loss. After that, workloads of the same or a
+	// higher priority may preempt the remaining members together. With 0s, they may never do so for
+	// this reason. Between 0s and 24h.
 	//
 	// Default: 1m
 	//
 	// Example: 5m
 	StaleTimeout *metav1.Duration `json:"staleTimeout,omitempty"`
 
-	// healTimeout is the time that the scheduler keeps room for lost members of a gang of this
-	// profile, even before there are replacement pods. It keeps the room from workloads of the same
-	// or a lower priority in the same queue or in no queue. The time starts at the first loss. With
-	// 0s it keeps no room. Between 0s and 1h.
+	// healTimeout is the time for which the scheduler keeps room for lost members of a gang of this
+	// profile, even before replacement pods exist. The time starts at the first loss. Workloads of
+	// the same or a lower priority cannot use the room, if they are in the same queue or in no
+	// queue. With 0s, the scheduler keeps no room. Between 0s and 1h.
 	//
 	// Default: 20s
 	//
@@ -403,36 +418,37 @@ type GangArgs struct {
 	HealTimeout *metav1.Duration `json:"healTimeout,omitempty"`
 }
 
-// RetryArgs are the delays between failed preemptions.
+// RetryArgs are the delays after preemptions that failed or did not lead to a binding.
 type RetryArgs struct {
-	// initialBackoff is the delay after the second failure in a row; the first failure is retried
-	// at once. It doubles with each further failure. Between 1ms and 1h.
+	// initialBackoff is the delay after the second failed preemption in a row. The first failure is
+	// retried at once. The delay doubles with each further failure. Between 1ms and 1h.
 	//
 	// Default: 1s
 	//
 	// Example: 2s
 	InitialBackoff *metav1.Duration `json:"initialBackoff,omitempty"`
 
-	// maxBackoff is the longest delay. Between 1ms and 24h, and not less than initialBackoff.
+	// maxBackoff is the longest delay after failed preemptions. Between 1ms and 24h, and not less
+	// than initialBackoff.
 	//
 	// Default: 30s
 	//
 	// Example: 1m
 	MaxBackoff *metav1.Duration `json:"maxBackoff,omitempty"`
 
-	// initialBindingBackoff is the time that a workload preempts nothing after its first preemption
-	// without a binding. In such a preemption the room was free, and Reserve, Permit, PreBind or
-	// Bind failed. Meanwhile the workload may be placed where it fits without victims. The delay
-	// doubles with each further such preemption, until the workload is bound. A change of the pod
-	// or of the PodGroup ends it early. Between 1ms and 1h.
+	// initialBindingBackoff is the time for which a workload preempts nothing after its first
+	// preemption without a binding. In such a preemption the room was free, but Reserve, Permit,
+	// PreBind or Bind failed. During this time, the workload may still be placed where it fits
+	// without victims. The time doubles with each further such preemption, until the workload is
+	// bound. A change of the pod or of the PodGroup ends it early. Between 1ms and 1h.
 	//
 	// Default: 1m
 	//
 	// Example: 30s
 	InitialBindingBackoff *metav1.Duration `json:"initialBindingBackoff,omitempty"`
 
-	// maxBindingBackoff is the longest such delay. Between 1ms and 24h, and not less than
-	// initialBindingBackoff.
+	// maxBindingBackoff is the longest time for which a workload preempts nothing after preemptions
+	// without a binding. Between 1ms and 24h, and not less than initialBindingBackoff.
 	//
 	// Default: 30m
 	//
@@ -441,9 +457,10 @@ type RetryArgs struct {
 
 	// crashLimit is the number of starts in a row that may crash after a preemption. A start
 	// crashes if a pod fails, or a container restarts, before the workload was ready for 10
-	// seconds. From this number on, the workload preempts nothing for a time after each crash. That
-	// time begins with initialBindingBackoff and doubles up to maxBindingBackoff. Meanwhile the
-	// workload may be placed where it fits without victims. Between 0 and 100; 0 is no limit.
+	// seconds. From this number on, the workload preempts nothing for a time after each crash. The
+	// first such time is initialBindingBackoff, and each further one is twice as long, up to
+	// maxBindingBackoff. During this time, the workload may still be placed where it fits without
+	// victims. Between 0 and 100; 0 is no limit.
 	//
 	// Default: 3
 	//
@@ -451,25 +468,28 @@ type RetryArgs struct {
 	CrashLimit *int32 `json:"crashLimit,omitempty"`
 }
 
-// SearchArgs limit the victim search. Larger values find room in more cases with members of several
-// kinds that compete for the same nodes, and take longer.
+// SearchArgs limit the search for victims. They matter for gangs with members of several kinds that
+// compete for the same nodes. With larger values, the search finds room for more of these gangs,
+// and takes longer.
 type SearchArgs struct {
-	// packingMembers is the size of the largest gang whose placements the search tries completely,
-	// after simpler packing has failed. Between 0 and 64.
+	// packingMembers is the maximum number of members of a gang for an exhaustive search of
+	// placements. The scheduler starts this search after simpler packing has failed. Between 0 and
+	// 64.
 	//
 	// Default: 16
 	//
 	// Example: 24
 	PackingMembers *int32 `json:"packingMembers,omitempty"`
 
-	// packingNodes is the size of the largest cluster for such a search. Between 0 and 1024.
+	// packingNodes is the maximum number of nodes of a cluster for an exhaustive search. Between 0
+	// and 1024.
 	//
 	// Default: 64
 	//
 	// Example: 128
 	PackingNodes *int32 `json:"packingNodes,omitempty"`
 
-	// packingSteps is the maximum number of steps of one such search. Between 0 and 1000000.
+	// packingSteps is the maximum number of steps of one exhaustive search. Between 0 and 1000000.
 	//
 	// Default: 4000
 	//
@@ -477,12 +497,12 @@ type SearchArgs struct {
 	PackingSteps *int32 `json:"packingSteps,omitempty"`
 }
 
-// GroupArgs configure the kinds of objects that get PodGroups from Reprieve.
+// GroupArgs select the objects that Reprieve creates PodGroups for.
 type GroupArgs struct {
 	// kinds lists the kinds of objects that get PodGroups in this profile, by a built-in rule: Job,
-	// JobSet, LeaderWorkerSet, MPIJob, PyTorchJob, RayCluster, RayJob and SparkApplication. Pods of
-	// such an object are gated until the object is known, so the scheduler needs the rights to list
-	// and watch the kind.
+	// JobSet, LeaderWorkerSet, MPIJob, PyTorchJob, RayCluster, RayJob and SparkApplication. The
+	// scheduler gates the pods of such an object until it has cached the object. It needs the
+	// permissions to list and watch the kind.
 	//
 	// Default: []
 	//
@@ -491,15 +511,15 @@ type GroupArgs struct {
 
 	// optIn selects the objects of these kinds that get PodGroups. Annotated selects objects with
 	// the annotation reprieve.dev/gang: "true", on themselves or on their namespace. Always selects
-	// all objects. In both cases the value "false" excludes an object.
+	// all objects. With Annotated and with Always, the annotation value "false" excludes an object.
 	//
 	// Default: Annotated
 	//
 	// Example: Always
 	OptIn *GroupOptIn `json:"optIn,omitempty"`
 
-	// rules add further kinds: each rule describes where an object of its kind has the number of
-	// its pods.
+	// rules add kinds that have no built-in rule. Each rule names the fields of an object that
+	// contain the number of its pods.
 	//
 	// Default: []
 	//
@@ -507,9 +527,10 @@ type GroupArgs struct {
 	// roles: [{name: worker, replicas: spec.workers}]}]
 	Rules []GroupRule `json:"rules,omitempty"`
 
-	// labels lists other schedulers whose labels and annotations for groups and queues this profile
-	// reads on pods: coscheduling (of scheduler-plugins), volcano, kai and koordinator. Reprieve
-	// creates PodGroups from theirs, so the scheduler needs the rights to list and watch them.
+	// labels lists other schedulers: coscheduling (of scheduler-plugins), volcano, kai and
+	// koordinator. On pods of this profile, Reprieve reads their labels and annotations for groups
+	// and queues. It creates PodGroups from the group objects of these schedulers, and needs the
+	// permissions to list and watch these objects.
 	//
 	// Default: []
 	//
@@ -521,7 +542,7 @@ type GroupArgs struct {
 type GroupLabels string
 
 const (
-	// LabelsCoscheduling is the plugin of that name of scheduler-plugins.
+	// LabelsCoscheduling is the plugin coscheduling of scheduler-plugins.
 	LabelsCoscheduling GroupLabels = "coscheduling"
 	// LabelsVolcano is Volcano.
 	LabelsVolcano GroupLabels = "volcano"
@@ -535,14 +556,15 @@ const (
 type GroupOptIn string
 
 const (
-	// OptInAnnotated selects objects with the annotation.
+	// OptInAnnotated selects objects with the annotation reprieve.dev/gang: "true", on themselves
+	// or on their namespace.
 	OptInAnnotated GroupOptIn = "Annotated"
-	// OptInAlways selects all objects without an annotation that excludes them.
+	// OptInAlways selects all objects except those with the annotation value "false".
 	OptInAlways GroupOptIn = "Always"
 )
 
 // GroupRule describes which pods of a kind of objects form a gang, and how many. Its paths are
-// names of fields with dots between them, from the top of the object.
+// names of fields with dots between them, from the top of the object, such as spec.worker.replicas.
 type GroupRule struct {
 	// apiVersion is the group and version of the kind, such as example.com/v1.
 	APIVersion string `json:"apiVersion"`
@@ -550,33 +572,35 @@ type GroupRule struct {
 	Kind string `json:"kind"`
 	// resource is the kind's name in the API, in lower case and plural.
 	Resource string `json:"resource"`
-	// suspend is the path of a boolean that is true while the object has no pods.
+	// suspend is the path of a boolean field that is true while the object has no pods.
 	Suspend string `json:"suspend,omitempty"`
-	// nameLabel is the label with the name of the object on its pods, if owner references do not
-	// lead to the object.
+	// nameLabel is the key of the pod label that has the name of the object. Set it if the owner
+	// references of the pods do not lead to the object.
 	NameLabel string `json:"nameLabel,omitempty"`
-	// unitLabel is the label that distinguishes the replicas of the object, if each replica is a
-	// gang.
+	// unitLabel is the key of the pod label that identifies the replica of a pod. Set it if each
+	// replica of the object is a gang.
 	UnitLabel string `json:"unitLabel,omitempty"`
-	// units is the path of the number of these replicas.
+	// units is the path of the number of replicas that unitLabel distinguishes.
 	Units string `json:"units,omitempty"`
-	// roleLabel is the label with the role of a pod.
+	// roleLabel is the key of the pod label that has the role of the pod.
 	RoleLabel string `json:"roleLabel,omitempty"`
-	// roles lists the roles of the object's pods; the first matching role applies.
+	// roles lists the roles of the object's pods. The first role that matches a pod applies.
 	Roles []GroupRole `json:"roles"`
 }
 
-// GroupRole is one kind of an object's pods.
+// GroupRole is one role of an object's pods, such as workers.
 type GroupRole struct {
 	// name is the value of roleLabel on the role's pods.
 	Name string `json:"name"`
 	// replicas is the path of the number of pods of the role.
 	Replicas string `json:"replicas,omitempty"`
-	// minimum is the path of the needed number of pods, if it may be lower.
+	// minimum is the path of the number of pods of the role that the gang needs. Set it if this
+	// number may be lower than replicas.
 	Minimum string `json:"minimum,omitempty"`
-	// alone is true for pods that are scheduled by themselves, beside the gang of the others.
+	// alone is true if the pods of the role are scheduled as single pods, outside the gang of the
+	// other roles.
 	Alone bool `json:"alone,omitempty"`
-	// leads is true for pods that create the others once they run, as drivers do. It requires
-	// alone.
+	// leads is true if the pods of the role are drivers: they create the pods of the other roles
+	// once they run. It requires alone.
 	Leads bool `json:"leads,omitempty"`
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// longestMinRuntime is the maximum min-runtime of a Queue.
+// longestMinRuntime is the maximum of preemptMinRuntime and reclaimMinRuntime.
 const longestMinRuntime = 99999 * time.Hour
 
 // longestGrace is the maximum of maxGracePeriod.
@@ -22,7 +22,8 @@ const longestGrace = 99999 * time.Hour
 // mostBands is the maximum number of priority bands.
 const mostBands = 32
 
-// mostWorkloads is the maximum number of typical workloads, and mostWeight their highest weight.
+// Bounds of the typical workloads: mostWorkloads is their maximum number, and mostWeight is the
+// maximum weight of each.
 const mostWorkloads, mostWeight = 128, 1_000_000
 
 // systemCritical is the lowest priority of system-critical pods.
@@ -60,7 +61,8 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	errs = append(errs, placement(field.NewPath("placement"), &args.Placement)...)
 	errs = append(errs, lostWork(field.NewPath("lostWork"), &args.LostWork)...)
 	errs = append(errs, duration(field.NewPath("terminationTimeout"), args.TerminationTimeout, time.Second, 24*time.Hour)...)
-	// The scheduler deletes with this period. A period of 0 would delete without the kubelet.
+	// The scheduler deletes victims with this grace period. With 0, the API server would remove a
+	// pod before its kubelet has ended the containers.
 	errs = append(errs, duration(field.NewPath("maxGracePeriod"), args.MaxGracePeriod, time.Second, longestGrace)...)
 	gang := field.NewPath("gang")
 	errs = append(errs, duration(gang.Child("permitTimeout"), args.Gang.PermitTimeout, time.Second, longestPermit)...)
@@ -94,7 +96,7 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	return errs
 }
 
-// victimOrder returns an error if a list of criteria is not supported in a cascade mode.
+// victimOrder returns an error if a list of criteria is not valid for a cascade mode.
 func victimOrder(path *field.Path, order []VictimCriterion, mode CascadeMode) field.ErrorList {
 	all := VictimOrders(CascadeDecide)
 	known := all[len(all)-1]
@@ -117,8 +119,8 @@ func victimOrder(path *field.Path, order []VictimCriterion, mode CascadeMode) fi
 	return field.ErrorList{field.Invalid(path, order, "must be "+strings.Join(lists, " or "))}
 }
 
-// priorityBands returns the errors of bands: bands that are empty, that overlap, or that have
-// system-critical priorities and others.
+// priorityBands returns an error for each band that is empty, that overlaps another band, or that
+// contains system-critical and other priorities.
 func priorityBands(path *field.Path, bands []PriorityBand) (errs field.ErrorList) {
 	if len(bands) > mostBands {
 		return field.ErrorList{field.TooMany(path, len(bands), mostBands)}

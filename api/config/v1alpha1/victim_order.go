@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// VictimOrders returns the lists that victimOrder may have in a cascade mode, the default first.
+// VictimOrders returns the valid lists of victimOrder for a cascade mode. The first list is the
+// default.
 func VictimOrders(mode CascadeMode) [][]VictimCriterion {
 	orders := [][]VictimCriterion{
 		{BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime},
@@ -21,10 +22,11 @@ func VictimOrders(mode CascadeMode) [][]VictimCriterion {
 	return orders
 }
 
-// CountsLostWork reports whether the arguments' order of victims includes lost work.
+// CountsLostWork reports whether victimOrder has the criterion LostWork.
 func (args *ReprieveArgs) CountsLostWork() bool { return slices.Contains(args.VictimOrder, LostWork) }
 
-// CountsStops reports whether the arguments' order of victims includes the stops of groups.
+// CountsStops reports whether victimOrder has the criterion Repeated, which counts the stops of
+// groups.
 func (args *ReprieveArgs) CountsStops() bool { return slices.Contains(args.VictimOrder, Repeated) }
 
 // MilliDevices returns how many thousandths of a device one unit of a resource counts as.
