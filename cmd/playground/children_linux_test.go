@@ -16,7 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// childrenOf returns the children of a process, by name. The kernel cuts names off after 15 characters.
+// childrenOf returns the children of a process: a map from the name of each child to its process
+// ID. The kernel cuts names off after 15 characters.
 func childrenOf(t *testing.T, parent int) map[string]int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -29,7 +30,7 @@ func childrenOf(t *testing.T, parent int) map[string]int {
 		if err != nil {
 			continue // it has ended meanwhile
 		}
-		// The name is in parentheses, and may have spaces and parentheses itself.
+		// The name is in parentheses. It may contain spaces and parentheses.
 		stat := string(raw)
 		name := stat[strings.Index(stat, "(")+1 : strings.LastIndex(stat, ")")]
 		fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
@@ -97,7 +98,7 @@ func TestChildrenDoNotOutliveAKill(t *testing.T) {
 	})
 	p.signal(t, syscall.SIGKILL)
 	p.waitExit(t)
-	// The children are orphans now. The process that adopts them may reap them late, so a dead
+	// The parent is dead, so another process adopts the children. It may reap them late, so a dead
 	// child may still be listed.
 	err := wait.PollUntilContextTimeout(t.Context(), interval, patience, true, func(context.Context) (bool, error) {
 		for _, pid := range children {
@@ -112,7 +113,6 @@ func TestChildrenDoNotOutliveAKill(t *testing.T) {
 	}
 }
 
-// isDead reports whether a process is gone or a zombie.
 func isDead(pid int) bool {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

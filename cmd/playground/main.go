@@ -11,8 +11,8 @@ import (
 )
 
 func main() {
-	// The reader of the output may be gone before the shutdown. The shutdown must continue
-	// regardless.
+	// A write to standard output fails if its reader has ended, for example in a pipe. Ignore the
+	// signal of such a write, so that the shutdown continues.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	command := newCommand(os.Stdout, os.Stderr)

@@ -27,7 +27,8 @@ import (
 )
 
 const (
-	// asPlayground in the environment makes the test binary behave as the playground binary.
+	// asPlayground is an environment variable. If it is set, the test binary runs the playground
+	// command.
 	asPlayground = "PLAYGROUND_TEST_RUN_MAIN"
 
 	patience = 3 * time.Minute
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lines collects output, and tells when a line that begins with "ready" has come.
+// lines collects output. It closes ready after a line that begins with "ready".
 type lines struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
@@ -75,7 +76,8 @@ type process struct {
 	temporary string
 }
 
-// startCommand runs the command with the arguments. It is killed when the test ends.
+// startCommand runs the playground command with some arguments. It kills the process when the test
+// ends.
 func startCommand(t *testing.T, args ...string) *process {
 	t.Helper()
 	self, err := os.Executable()
@@ -97,7 +99,7 @@ func startCommand(t *testing.T, args ...string) *process {
 	}
 	go func() {
 		defer close(p.exited)
-		// ProcessState has the result of the process.
+		// Ignore the error: ProcessState has the result of the process.
 		_ = p.cmd.Wait()
 	}()
 	t.Cleanup(func() {
@@ -125,7 +127,7 @@ func (p *process) waitReady(t *testing.T) {
 	}
 }
 
-// waitExit returns the exit code.
+// waitExit waits for the end of the process and returns its exit code.
 func (p *process) waitExit(t *testing.T) int {
 	t.Helper()
 	select {
@@ -216,8 +218,8 @@ func TestUpSchedules(t *testing.T) {
 	binDir := playgroundtest.BinDir(t, append(playgroundtest.ControlPlane(), "reprieve-scheduler")...)
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	// The file sets neither a kubeconfig nor leader election. The playground fills in the
-	// kubeconfig and waits until the scheduler leads.
+	// The file names no kubeconfig and does not configure leader election. The playground must fill
+	// in its kubeconfig, and wait until the scheduler leads.
 	config := filepath.Join(dir, "scheduler.yaml")
 	content := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: of-the-file\n" +
 		"  plugins: {multiPoint: {enabled: [{name: Reprieve}], disabled: [{name: DefaultPreemption}]}, preFilter: {enabled: [{name: Reprieve}]},\n" +
@@ -253,7 +255,8 @@ func TestUpSchedules(t *testing.T) {
 	requireEmpty(t, p.temporary)
 }
 
-// requirePriorities checks that, as on a cluster, the scheduler fills in the priority of a PodGroup and nobody else may.
+// requirePriorities checks that the scheduler fills in the priority of a PodGroup, and that the API
+// server rejects a priority from anyone else. A cluster has the same admission policy.
 func requirePriorities(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	const path = "/apis/reprieve.dev/v1alpha1/namespaces/default/podgroups"
@@ -263,7 +266,8 @@ func requirePriorities(t *testing.T, client kubernetes.Interface) {
 		return api.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error()
 	}
 	err := wait.PollUntilContextTimeout(t.Context(), interval, patience, true, func(context.Context) (bool, error) {
-		// The API server follows policies by watches.
+		// The policy is effective some time after its creation, because the API server watches
+		// policies.
 		err := create("refused", `,"priority":1`)
 		if apierrors.IsAlreadyExists(err) {
 			err = api.Delete().AbsPath(path + "/refused").Do(t.Context()).Error()
@@ -315,7 +319,7 @@ func TestUpWithNativeWorkloadAPI(t *testing.T) {
 	if pod.Spec.SchedulingGroup == nil {
 		t.Error("the pod has lost its scheduling group")
 	}
-	// A finalizer keeps a PodGroup as long as pods name it.
+	// A finalizer keeps a deleted PodGroup until no pod names it.
 	if err := groups.Delete(t.Context(), "group", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -408,8 +412,8 @@ func TestBadInputIsOneLine(t *testing.T) {
 	}
 }
 
-// TestBadSchedulerConfig has a mistake in the configuration that only the scheduler finds. The last
-// line of the output must be the scheduler's message.
+// TestBadSchedulerConfig checks the output for a configuration with a mistake that only the
+// scheduler finds. The last line must be the message of the scheduler.
 func TestBadSchedulerConfig(t *testing.T) {
 	t.Parallel()
 	binDir := playgroundtest.BinDir(t, append(playgroundtest.ControlPlane(), "reprieve-scheduler")...)

@@ -19,7 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// documentedCommand returns the words of the command in docs/playground.md that starts a scheduler by hand.
+// documentedCommand returns the words of the command in docs/playground.md that starts a scheduler
+// by hand.
 func documentedCommand(t *testing.T) []string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", "playground.md"))
@@ -33,8 +34,8 @@ func documentedCommand(t *testing.T) []string {
 	return strings.Fields(string(found[0][1]))
 }
 
-// TestSchedulerByHand starts the scheduler as docs/playground.md says. The scheduler places a gang, for which it must
-// be allowed to fill in the priority.
+// TestSchedulerByHand starts the scheduler with the command in docs/playground.md. The scheduler
+// then places a gang. For that, it needs the permission to fill in the priority of the PodGroup.
 func TestSchedulerByHand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -45,7 +46,7 @@ func TestSchedulerByHand(t *testing.T) {
 	if err := os.Symlink(binDir, filepath.Join(dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	// The command in docs/playground.md has this file name.
+	// The command in docs/playground.md uses this file name.
 	kubeconfig := filepath.Join(dir, "playground.kubeconfig")
 	p := upWithoutScheduler(t, kubeconfig)
 	p.waitReady(t)
@@ -62,7 +63,7 @@ func TestSchedulerByHand(t *testing.T) {
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
-		// Ignore the result, because the scheduler is killed.
+		// Ignore the error: the test kills the scheduler.
 		_ = scheduler.Wait()
 	}()
 	defer func() {
@@ -70,7 +71,7 @@ func TestSchedulerByHand(t *testing.T) {
 		<-exited
 	}()
 	placeGang(t, newClient(t, kubeconfig), log)
-	// The playground must end although the scheduler still watches.
+	// The playground must end even while the scheduler has open watches.
 	p.signal(t, syscall.SIGTERM)
 	if code := p.waitExit(t); code != 0 {
 		t.Errorf("exit code %d, want 0; standard error:\n%s", code, p.stderr)

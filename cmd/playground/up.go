@@ -12,11 +12,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// errInterrupted is the error if a signal arrives before the playground is ready.
+// errInterrupted is the error of a start that a signal interrupts.
 var errInterrupted = errors.New("interrupted before it was ready")
 
-// schedulerSuffix is appended to the name of the kubeconfig, for a scheduler that is started by
-// hand.
+// schedulerSuffix is appended to the name of the playground's kubeconfig. The file with this name
+// is the kubeconfig for a scheduler that the user starts.
 const schedulerSuffix = ".scheduler"
 
 // upFlags holds the flags of `playground up` as the user sets them.
@@ -120,7 +120,7 @@ func (f *upFlags) options(stderr io.Writer) (playground.Options, error) {
 
 		Scheduler: playground.SchedulerOptions{Path: f.scheduler, Config: f.schedulerConfig},
 		Progress: func(step string) {
-			// If standard error is closed, the step is not shown; that must not stop the start.
+			// If standard error is closed, the step is not shown. That must not stop the start.
 			_, _ = fmt.Fprintln(stderr, step)
 		},
 	}, nil
