@@ -14,9 +14,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// checkArguments rejects arguments under pluginConfig that no plugin reads. The library ignores
-// them, and the pods that they should protect would be preempted. It also rejects arguments of
-// Reprieve that cannot be read, before anything starts.
+// checkArguments rejects two kinds of arguments under pluginConfig, before anything starts. The
+// first are arguments that no plugin reads: the library ignores them, so a misspelled plugin name
+// would remove the protection that they configure. The second are invalid arguments of Reprieve.
 func checkArguments(cfg *config.KubeSchedulerConfiguration) error {
 	known := sets.KeySet(plugins.NewInTreeRegistry()).Insert(scheduler.Name, scheduler.GateName, scheduler.SortName)
 	for i := range cfg.Profiles {
@@ -39,8 +39,8 @@ func checkArguments(cfg *config.KubeSchedulerConfiguration) error {
 	return err
 }
 
-// fieldsOfFlags returns the flags that the library ignores if there is a configuration file, each
-// with the field of the file that replaces it.
+// fieldsOfFlags maps flags to fields of the configuration file. If there is a configuration file,
+// the library ignores these flags, and the fields replace them.
 func fieldsOfFlags() map[string]string {
 	return map[string]string{
 		"kube-api-qps": "clientConnection.qps", "kube-api-burst": "clientConnection.burst", "kube-api-content-type": "clientConnection.contentType",
@@ -48,7 +48,7 @@ func fieldsOfFlags() map[string]string {
 	}
 }
 
-// warnOfFlags logs the flags that are ignored because there is a configuration file.
+// warnOfFlags logs each given flag that the library ignores because there is a configuration file.
 func warnOfFlags(logger klog.Logger, opts *Options) {
 	fields := fieldsOfFlags()
 	for _, name := range slices.Sorted(maps.Keys(fields)) {

@@ -26,7 +26,7 @@ import (
 // Options are the options of kube-scheduler and of Reprieve.
 type Options struct {
 	*options.Options
-	// SchedulerName renames the profile of the default configuration.
+	// SchedulerName is the schedulerName of the profile in the default configuration.
 	SchedulerName string
 	// DecisionLog configures the decision log.
 	DecisionLog DecisionLogOptions
@@ -43,8 +43,8 @@ func NewOptions() *Options {
 	return o
 }
 
-// showDefaults sets the defaults that the help shows for flags of kube-scheduler that have another
-// default here.
+// showDefaults sets the defaults in the help of some kube-scheduler flags, because Reprieve has
+// other defaults for them.
 func (o *Options) showDefaults() {
 	for _, d := range []struct{ section, flag, value, unset string }{
 		{section: "leader election", flag: "leader-elect-resource-name", value: o.LeaderElection.ResourceName},
@@ -87,7 +87,7 @@ of the queue, ReprievePrioritySort.`,
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), VersionLine(version.Get().GitVersion))
 				return err
 			}
-			// Handles --version=raw and --version=vX.Y.Z, as in every component.
+			// This handles --version=raw and --version=vX.Y.Z, as in every component of Kubernetes.
 			verflag.PrintAndExitIfRequested()
 			if err := logsapi.ValidateAndApplyWithOptions(opts.Logs, logStreams(os.Stdout, os.Stderr), utilfeature.DefaultFeatureGate); err != nil {
 				return err
@@ -117,8 +117,8 @@ of the queue, ReprievePrioritySort.`,
 	return cmd
 }
 
-// VersionLine returns Reprieve's version and the version of the Kubernetes library. A git version
-// has Reprieve's version in its build metadata.
+// VersionLine returns the version of Reprieve and the version of the Kubernetes library. gitVersion
+// is the version of the library, with Reprieve's version as build metadata.
 func VersionLine(gitVersion string) string {
 	kubernetes, reprieve, stamped := strings.Cut(gitVersion, "+reprieve.")
 	if !stamped {
@@ -127,8 +127,8 @@ func VersionLine(gitVersion string) string {
 	return fmt.Sprintf("Reprieve %s, Kubernetes %s", reprieve, kubernetes)
 }
 
-// OneLine returns the message of an error on one line. Messages of several errors are separated by
-// semicolons.
+// OneLine returns the message of an error on one line. It separates the messages of an aggregate of
+// several errors by semicolons.
 func OneLine(err error) string {
 	var agg interface{ Errors() []error }
 	if errors.As(err, &agg) && len(agg.Errors()) > 1 {
@@ -141,8 +141,8 @@ func OneLine(err error) string {
 	return strings.Join(strings.Fields(err.Error()), " ")
 }
 
-// logStreams returns the streams of the log. They escape control characters: klog writes values of
-// several lines as they are, and values may be text of users.
+// logStreams returns the streams of the log. They escape control characters, because klog writes
+// multi-line values unchanged and values may be text from users.
 func logStreams(info, errors io.Writer) *logsapi.LoggingOptions {
 	return &logsapi.LoggingOptions{InfoStream: &escape.Writer{To: info}, ErrorStream: &escape.Writer{To: errors}}
 }

@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// newKindWait is the longest wait for a kind whose definition may be new. An API server that is
-	// one of several serves a new kind after 5 s.
+	// newKindWait is the longest wait for a kind whose definition may be new. If there are several
+	// API servers, the others serve a new kind after 5 s.
 	newKindWait = 10 * time.Second
-	// newKindPeriod is the time between two looks.
+	// newKindPeriod is the time between two discovery calls.
 	newKindPeriod = 500 * time.Millisecond
 )
 
 // findComposites reports whether the API server serves CompositePodGroups and lets Reprieve read
-// them. A cluster may have the CustomResourceDefinitions or the ClusterRole of an older release.
+// them. It returns false if the cluster has the CustomResourceDefinitions or the ClusterRole of an
+// older release.
 func findComposites(ctx context.Context, rest *restclient.Config, direct client.Client) (bool, error) {
 	logger, kind := klog.FromContext(ctx), v1alpha1.SchemeGroupVersion.WithKind("CompositePodGroup")
 	discoverer, err := discovery.NewDiscoveryClientForConfig(rest)
@@ -49,9 +50,9 @@ func findComposites(ctx context.Context, rest *restclient.Config, direct client.
 	return readable, err
 }
 
-// waitServed reports whether the API server serves a kind. If it does not yet, waitServed waits for
-// up to newKindWait: an upgrade creates the definition of a new kind and the scheduler's pods
-// together.
+// waitServed reports whether the API server serves a kind. It waits for the kind up to newKindWait,
+// because an upgrade creates the definition of a new kind and the scheduler's pods at the same
+// time.
 func waitServed(ctx context.Context, discoverer discovery.ServerResourcesInterface, kind schema.GroupVersionKind) (bool, error) {
 	err := wait.PollUntilContextTimeout(ctx, newKindPeriod, newKindWait, true, func(context.Context) (bool, error) {
 		served, err := discoverer.ServerResourcesForGroupVersion(kind.GroupVersion().String())

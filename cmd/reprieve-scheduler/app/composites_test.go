@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// laterDiscovery serves CompositePodGroups from a time on, and PodGroups always.
+// laterDiscovery serves CompositePodGroups after the time from, and PodGroups always.
 type laterDiscovery struct {
 	discovery.ServerResourcesInterface
 	from time.Time
@@ -31,7 +31,8 @@ func (d *laterDiscovery) ServerResourcesForGroupVersion(string) (*metav1.APIReso
 func TestWaitServed(t *testing.T) {
 	failed := errors.New("failed")
 	for name, tc := range map[string]struct {
-		// after is when the kind is served, and stopped when the scheduler stops.
+		// after is the time until the kind is served, and stopped is the time until the scheduler
+		// stops.
 		after, stopped time.Duration
 		err            error
 		want           bool

@@ -13,8 +13,8 @@ import (
 //go:embed default-config.yaml
 var defaultConfigYAML []byte
 
-// defaultConfig returns the default configuration. If name is not empty, its one profile has that
-// name.
+// defaultConfig returns the default configuration. If name is not "", it is the schedulerName of
+// the only profile.
 func defaultConfig(name string) (*config.KubeSchedulerConfiguration, error) {
 	obj, _, err := configscheme.Codecs.UniversalDecoder().Decode(defaultConfigYAML, nil, nil)
 	if err != nil {
@@ -24,7 +24,7 @@ func defaultConfig(name string) (*config.KubeSchedulerConfiguration, error) {
 	if !ok {
 		return nil, fmt.Errorf("decode the default configuration: it is a %T", obj)
 	}
-	// Decoding drops the API version, which the framework's error messages need.
+	// Decoding clears the API version, but error messages of the framework contain it.
 	cfg.APIVersion = "kubescheduler.config.k8s.io/v1"
 	if name != "" {
 		cfg.Profiles[0].SchedulerName = name

@@ -10,18 +10,18 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// decisionsPath and snapshotPath are the endpoints that Reprieve adds to kube-scheduler's. The
-// ClusterRole in deploy/ names them.
+// The paths of the endpoints that Reprieve adds to the endpoints of kube-scheduler. The ClusterRole
+// in deploy/ names these paths.
 const (
 	decisionsPath = "/debug/reprieve/decisions"
 	snapshotPath  = "/debug/reprieve/snapshot"
 )
 
-// jsonLines is the type of documents with one JSON value in each line.
+// jsonLines is the content type of responses with one JSON value in each line.
 const jsonLines = "application/x-ndjson"
 
-// latestDecisions serves the latest records, the oldest first, in the form of the file of
-// --decision-log. The ends of their waits follow.
+// latestDecisions serves the latest records of decisions, the oldest first, and then the records of
+// waits that have ended. The format is the format of the file of --decision-log.
 func latestDecisions(log *decisionlog.Log) http.Handler {
 	return readOnly(func(w http.ResponseWriter, r *http.Request) {
 		latest, ends := log.Latest(), log.Ends()
@@ -53,7 +53,7 @@ func readOnly(handle http.HandlerFunc) http.Handler {
 	})
 }
 
-// answer sends a document.
+// answer sends a document as the response.
 func answer(w http.ResponseWriter, r *http.Request, contentType string, document []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff")

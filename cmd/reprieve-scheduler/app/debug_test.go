@@ -50,7 +50,7 @@ func TestLatestDecisions(t *testing.T) {
 	}
 }
 
-// pictured is a nodeCache and a describer that return the given errors.
+// pictured is a nodeCache that returns ofCache, and a describer that returns ofNodes.
 type pictured struct{ ofCache, ofNodes error }
 
 func (p pictured) UpdateSnapshot(klog.Logger, *internalcache.Snapshot) error { return p.ofCache }

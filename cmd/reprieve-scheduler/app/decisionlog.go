@@ -24,10 +24,10 @@ const standardOutput = "-"
 // megabyte is the unit of --decision-log-maxsize.
 const megabyte = 1 << 20
 
-// DecisionLogOptions are the options of the decision log. The latest records are in memory
-// regardless of these options.
+// DecisionLogOptions configure the decision log. They do not affect the latest records in memory,
+// which always exist.
 type DecisionLogOptions struct {
-	// Path is the file, "-" for standard output, or empty for nowhere.
+	// Path is the file name; "-" for standard output, and "" for no log.
 	Path string
 	// MaxSize is the largest size of the file in megabytes; at least 1. A larger file is rotated.
 	MaxSize int
@@ -38,7 +38,8 @@ type DecisionLogOptions struct {
 	Inputs string
 }
 
-// addFlags adds the flags. Their names follow the audit log of kube-apiserver.
+// addFlags adds the flags and sets the defaults. The names follow the flags of kube-apiserver's
+// audit log.
 func (o *DecisionLogOptions) addFlags(sets *cliflag.NamedFlagSets) {
 	flags := sets.FlagSet("decision log")
 	o.MaxSize, o.MaxBackup, o.Inputs = 100, 5, withoutInputs
@@ -64,7 +65,7 @@ func (o *DecisionLogOptions) validate() error {
 	return o.validateInputs()
 }
 
-// open opens the file of the log. It returns nil if no log is configured.
+// open opens the file of the log. It returns a nil writer if no log is configured.
 func (o *DecisionLogOptions) open(stdout io.Writer) (io.Writer, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (o *DecisionLogOptions) open(stdout io.Writer) (io.Writer, error) {
 	file, err := decisionlog.OpenFile(o.Path, int64(o.MaxSize)*megabyte, o.MaxBackup)
 	var path *os.PathError
 	if errors.As(err, &path) {
-		// The error already contains the name of the file.
+		// Unwrap the error, because the message below has the name of the file.
 		err = path.Err
 	}
 	if err != nil {
@@ -87,8 +88,8 @@ func (o *DecisionLogOptions) open(stdout io.Writer) (io.Writer, error) {
 	return file, nil
 }
 
-// processName returns a unique name for this process. It is the holder identity of the lease, if
-// the process takes part in leader election.
+// processName returns a unique name for this process. With leader election, it is the holder
+// identity that this process uses for the lease.
 func processName(cc *schedulerconfig.CompletedConfig) (string, error) {
 	if cc.LeaderElection != nil {
 		return cc.LeaderElection.Lock.Identity(), nil
@@ -100,8 +101,8 @@ func processName(cc *schedulerconfig.CompletedConfig) (string, error) {
 	return host + "_" + string(uuid.NewUUID()), nil
 }
 
-// writingObserver counts the outcomes of records. It logs the first failure to write one, and again
-// after a success in between.
+// writingObserver counts written and lost records. It logs the first failure to write a record, and
+// the first failure after each success.
 type writingObserver struct {
 	logger  klog.Logger
 	metrics *metrics.Metrics
@@ -119,10 +120,10 @@ func (w *writingObserver) Written() {
 	}
 }
 
-// Dropped is part of decisionlog.Observer.
+// Dropped implements decisionlog.Observer.
 func (w *writingObserver) Dropped() { w.metrics.Recorded(metrics.Dropped) }
 
-// Unwritable is part of decisionlog.Observer.
+// Unwritable implements decisionlog.Observer.
 func (w *writingObserver) Unwritable(err error) {
 	w.metrics.Recorded(metrics.Unwritable)
 	if w.failing.CompareAndSwap(false, true) {
@@ -130,8 +131,8 @@ func (w *writingObserver) Unwritable(err error) {
 	}
 }
 
-// startWriting starts writing a log until ctx is done or end is called. end returns after all
-// records are written.
+// startWriting starts a goroutine that writes the log until ctx is done or end is called. end
+// returns after all records are written.
 func startWriting(ctx context.Context, log *decisionlog.Log) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var writing sync.WaitGroup

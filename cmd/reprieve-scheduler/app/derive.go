@@ -16,7 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// deriveGroups creates the parts that derive groups, if a profile asks for it.
+// deriveGroups creates the parts that derive PodGroups from the owners of pods, if the arguments of
+// a profile request such groups.
 func (p *parts) deriveGroups(rest *restclient.Config, profiles []config.KubeSchedulerProfile) error {
 	settings, err := grouping.SettingsOf(profiles, scheduler.Name)
 	if err != nil {
@@ -47,7 +48,7 @@ func (p *parts) deriveGroups(rest *restclient.Config, profiles []config.KubeSche
 	return nil
 }
 
-// rootsOf returns the kinds of objects that define which pods belong together, in the form of the
+// rootsOf returns the kinds of objects that PodGroups are derived from, in the format of the
 // decision log.
 func rootsOf(resolver *grouping.Resolver) []decisionlog.Root {
 	kinds := resolver.Kinds()
@@ -58,8 +59,8 @@ func rootsOf(resolver *grouping.Resolver) []decisionlog.Root {
 	return out
 }
 
-// follow starts to watch the objects that pods belong to, and returns once the objects are known.
-// Without derived groups, it does nothing.
+// follow starts to watch the owners of pods, and returns when their caches have synced. If no
+// groups are derived, it does nothing.
 func (p *parts) follow(ctx context.Context, shared *scheduler.Scheduler) error {
 	if p.derived == nil {
 		return nil
@@ -80,8 +81,9 @@ func (p *parts) membership() gang.Membership {
 	return p.trees.Membership(p.derived)
 }
 
-// schedulerDerived returns the derived groups for the plugins. It returns nil, and not a nil
-// *grouping.Resolver, if no groups are derived.
+// schedulerDerived returns the derived groups as the interface that the plugins use. If no groups
+// are derived, it returns a nil interface: a nil *grouping.Resolver would make the interface
+// non-nil.
 func (p *parts) schedulerDerived() scheduler.Derived {
 	if p.derived == nil {
 		return nil

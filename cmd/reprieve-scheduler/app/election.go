@@ -8,9 +8,9 @@ import (
 )
 
 // retryPeriod is the default time between two renewals of the leader's lease, and between two
-// checks of the lease by other processes. With the library's default of two seconds, a released
-// lease stays free for up to four seconds. In a busy cluster, that costs more than one or two
-// additional calls per second.
+// attempts of a standby to acquire it. The library's default is two seconds, which leaves a
+// released lease free for up to four seconds. In a busy cluster, such a pause costs more than one
+// or two additional calls per second.
 const retryPeriod = 500 * time.Millisecond
 
 // retrySoon sets the retry period of leader election to retryPeriod, so that a free lease is
@@ -31,7 +31,7 @@ func retrySoon(c *schedulerconfig.Config, opts *Options) error {
 }
 
 // isRetryConfigured reports whether a flag or the configuration file sets the retry period of
-// leader election. The flag has an effect even with a configuration file.
+// leader election. The flag applies even if there is a configuration file.
 func isRetryConfigured(opts *Options) (bool, error) {
 	if f := opts.Flags.FlagSet("leader election").Lookup("leader-elect-retry-period"); f != nil && f.Changed {
 		return true, nil

@@ -36,8 +36,8 @@ import (
 // withoutInputs is the default of --decision-log-inputs.
 const withoutInputs = "none"
 
-// newRecorder returns the recorder of the inputs of decisions, or nil if the options do not ask for
-// one.
+// newRecorder returns the recorder of the inputs of decisions. It returns nil if the options do not
+// request one.
 func newRecorder(opts *Options, process string, log *decisionlog.Log, lines io.Writer, logger klog.Logger) (*inputs.Recorder, error) {
 	if opts.DecisionLog.Inputs == withoutInputs {
 		return nil, nil //nolint:nilnil // That there is none is no error.
@@ -62,8 +62,8 @@ func newRecorder(opts *Options, process string, log *decisionlog.Log, lines io.W
 	return recorder, nil
 }
 
-// configurationText returns the text of the scheduler's configuration file. It returns "" for the
-// default configuration.
+// configurationText returns the text of the scheduler's configuration, as the decision log records
+// it. For the default configuration, it returns "".
 func configurationText(opts *Options) (string, error) {
 	switch {
 	case opts.ConfigFile != "":
@@ -76,7 +76,8 @@ func configurationText(opts *Options) (string, error) {
 	}
 }
 
-// renamed returns the text of the default configuration, with another name for its profile.
+// renamed returns the text of the default configuration, with name as the schedulerName of its
+// profile.
 func renamed(name string) (string, error) {
 	var fields map[string]any
 	if err := yaml.Unmarshal(bytes.TrimSpace(defaultConfigYAML), &fields); err != nil {
@@ -94,8 +95,8 @@ func renamed(name string) (string, error) {
 	return string(text), nil
 }
 
-// schedulerRecorder returns the recorder for the plugins. It returns nil, and not a nil
-// *inputs.Recorder, if there is no recorder.
+// schedulerRecorder returns the recorder as the interface that the plugins use. Without a recorder,
+// it returns a nil interface: a nil *inputs.Recorder would make the interface non-nil.
 func schedulerRecorder(recorder *inputs.Recorder) scheduler.Recorder {
 	if recorder == nil {
 		return nil
@@ -103,9 +104,9 @@ func schedulerRecorder(recorder *inputs.Recorder) scheduler.Recorder {
 	return recorder
 }
 
-// followed returns an example object of each kind that decisions depend on and that the library may
-// watch, by resource. Nodes are missing because snapshots have them. Pods are missing because the
-// scheduler passes them on.
+// followed returns the kinds of objects that decisions depend on and that the library may watch. It
+// maps the resource to an example object. Nodes are missing because snapshots contain them. Pods
+// are missing because the scheduler passes them to the recorder.
 func followed() map[string]runtime.Object {
 	return map[string]runtime.Object{
 		inventory.PriorityClasses: &schedulingv1.PriorityClass{}, "namespaces": &corev1.Namespace{},
@@ -118,8 +119,9 @@ func followed() map[string]runtime.Object {
 	}
 }
 
-// startRecorder connects the recorder to the informers of all objects that decisions depend on, and
-// returns after they have synced. The informers must run before the call.
+// startRecorder connects the recorder to the informers of all objects that decisions depend on. It
+// returns when the recorder has received the existing objects. The informers must run before the
+// call.
 func (p *parts) startRecorder(ctx context.Context, factory informers.SharedInformerFactory, shared *scheduler.Scheduler) error {
 	if p.inputs == nil {
 		return nil
@@ -144,7 +146,7 @@ func (p *parts) startRecorder(ctx context.Context, factory informers.SharedInfor
 		}
 	}
 	if _, ok := watched[reflect.TypeFor[*corev1.Namespace]()]; !ok && p.follower != nil {
-		// Even if no filter uses namespaces, derived groups use their annotations.
+		// Derived groups use annotations of namespaces, even if no filter plugin reads namespaces.
 		if err := follow("namespaces", p.follower.Namespaces()); err != nil {
 			return err
 		}

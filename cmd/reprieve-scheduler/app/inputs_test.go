@@ -9,8 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// TestInputsFlag checks the valid values of --decision-log-inputs, and that inputs need a decision
-// log.
+// TestInputsFlag checks the valid values of --decision-log-inputs. A value other than none requires
+// a decision log.
 func TestInputsFlag(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ path, inputs, want string }{
@@ -36,8 +36,8 @@ func TestInputsFlag(t *testing.T) {
 	}
 }
 
-// TestNoRecorder checks that there is no recorder by default, and that the plugins get a nil
-// recorder.
+// TestNoRecorder checks that there is no recorder by default, and that the interface for the
+// plugins is then nil.
 func TestNoRecorder(t *testing.T) {
 	t.Parallel()
 	opts := NewOptions()

@@ -7,8 +7,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// LoadConfig reads and validates a configuration as the scheduler does. If file is empty, it
-// returns the default configuration. Commands that decide like the scheduler use it.
+// LoadConfig reads and validates a configuration file as the scheduler does. If file is "", it
+// returns the default configuration. Commands that repeat the scheduler's decisions use it.
 func LoadConfig(ctx context.Context, file string) (*config.KubeSchedulerConfiguration, error) {
 	cfg, err := LoadRecordedConfig(ctx, file)
 	if err != nil || file == "" {
@@ -20,8 +20,9 @@ func LoadConfig(ctx context.Context, file string) (*config.KubeSchedulerConfigur
 	return cfg, nil
 }
 
-// LoadRecordedConfig is LoadConfig for the recorded configuration of a scheduler, whose version may
-// have accepted more.
+// LoadRecordedConfig reads a configuration that a decision log has recorded. Unlike LoadConfig, it
+// does not check the arguments, because the recording scheduler may have been a version that
+// accepts more of them.
 func LoadRecordedConfig(ctx context.Context, file string) (*config.KubeSchedulerConfiguration, error) {
 	opts := NewOptions()
 	opts.ConfigFile = file

@@ -8,8 +8,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestLogOfUntrustedText checks that the log escapes control characters in text of users. It does
-// not run in parallel, because the log belongs to the process.
+// TestLogOfUntrustedText checks that the log escapes control characters in text from users. It does
+// not run in parallel, because klog has one log for the process.
 func TestLogOfUntrustedText(t *testing.T) {
 	if err := logsapi.ResetForTest(nil); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 )
 
 // findNative returns the kind of the PodGroups of scheduling.k8s.io. It returns nil if the cluster
-// serves none, or does not let Reprieve read them.
+// does not serve the kind, or Reprieve has no permission to read it.
 func findNative(ctx context.Context, rest *restclient.Config, direct client.Client) (*schema.GroupVersionKind, error) {
 	logger := klog.FromContext(ctx)
 	discoverer, err := discovery.NewDiscoveryClientForConfig(rest)
@@ -48,7 +48,7 @@ func findNative(ctx context.Context, rest *restclient.Config, direct client.Clie
 	return &kind, nil
 }
 
-// mayRead reports whether the API server lets Reprieve list objects of a kind.
+// mayRead reports whether Reprieve has the permission to list objects of a kind.
 func mayRead(ctx context.Context, direct client.Client, kind schema.GroupVersionKind) (bool, error) {
 	probe := &unstructured.UnstructuredList{}
 	probe.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -62,9 +62,9 @@ func mayRead(ctx context.Context, direct client.Client, kind schema.GroupVersion
 	return true, nil
 }
 
-// readWorkloadRefs configures the reading of pods with spec.workloadRef, which names a group of a
-// Workload (Kubernetes 1.35). It returns the kind of the Workloads. It returns nil if the cluster
-// does not serve them or Reprieve has no permission to read them.
+// readWorkloadRefs makes Reprieve read spec.workloadRef of pods (Kubernetes 1.35), which names a
+// group of a Workload. It returns the kind of the Workloads. It returns nil if the cluster does not
+// serve the kind, or Reprieve has no permission to read it.
 func readWorkloadRefs(ctx context.Context, rest *restclient.Config, c *schedulerconfig.Config, opts *Options) (*schema.GroupVersionKind, error) {
 	logger := klog.FromContext(ctx)
 	discoverer, err := discovery.NewDiscoveryClientForConfig(rest)

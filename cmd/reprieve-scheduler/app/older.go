@@ -13,9 +13,9 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 )
 
-// fitGates disables the features of the library that read kinds which an older API server does not
-// serve. Otherwise the scheduler would wait for these kinds and never be ready. Call it before the
-// scheduler is created.
+// fitGates disables features of the library that need kinds which the API server does not serve,
+// because the API server is older than the library. Otherwise the scheduler would wait for these
+// kinds forever. Call it before the scheduler is created.
 func fitGates(logger klog.Logger, client discovery.ServerResourcesInterface, gates featuregate.MutableFeatureGate) error {
 	if !gates.Enabled(features.DynamicResourceAllocation) || !gates.Enabled(features.DRADeviceTaintRules) {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 )
 
-// served is the discovery of an API server that serves some resources of resource.k8s.io/v1.
+// served is the discovery of an API server that serves the resources names of resource.k8s.io/v1.
 type served struct {
 	discovery.ServerResourcesInterface
 	names []string

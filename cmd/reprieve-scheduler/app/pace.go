@@ -18,8 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/pacing"
 )
 
-// newLimiter returns a limiter of concurrent API calls. It returns nil if a rate of calls is
-// configured.
+// newLimiter returns a limiter of concurrent API calls. It returns nil if the flags or the
+// configuration file set a rate of calls, because the rate then limits the calls.
 func newLimiter(opts *Options, measured *metrics.Metrics) (*pacing.Limiter, error) {
 	configured, err := isRateConfigured(opts)
 	if err != nil {
@@ -40,15 +40,15 @@ func (o *Options) isChanged(name string) bool {
 	return f != nil && f.Changed
 }
 
-// saysRate reports whether a flag of the rate is set to a value other than 0. As in a file, 0
-// counts as not set.
+// saysRate reports whether one of rateFlags is set to a value other than 0. 0 counts as not set, as
+// in the configuration file.
 func (o *Options) saysRate(name string) bool {
 	return o.isChanged(name) && o.Flags.FlagSet("deprecated").Lookup(name).Value.String() != "0"
 }
 
 // isRateConfigured reports whether flags or the configuration file set a rate of API calls. It
-// reads the file itself, because the library replaces an absent rate, and a rate of 0, by its
-// default. The result looks the same as a configured rate.
+// reads the file itself: in the library's result, an absent rate and a rate of 0 have become the
+// default rate.
 func isRateConfigured(opts *Options) (bool, error) {
 	if opts.ConfigFile == "" {
 		return slices.ContainsFunc(rateFlags(), opts.saysRate), nil
@@ -63,8 +63,8 @@ func isRateConfigured(opts *Options) (bool, error) {
 	return file.ClientConnection.QPS != 0 || file.ClientConnection.Burst != 0, err
 }
 
-// readWritten decodes the configuration file without adding defaults. Without a file, it does
-// nothing.
+// readWritten decodes the configuration file into a value, without defaults. Without a
+// configuration file, it leaves the value unchanged.
 func (o *Options) readWritten(into any) error {
 	if o.ConfigFile == "" {
 		return nil
@@ -76,8 +76,8 @@ func (o *Options) readWritten(into any) error {
 	return yaml.Unmarshal(data, into)
 }
 
-// paced returns a configuration of clients that wait for the limiter and have no rate. If the
-// limiter is nil, it returns rest unchanged.
+// paced returns a copy of rest whose clients wait for the limiter and have no rate limit. If the
+// limiter is nil, it returns rest.
 func paced(rest *restclient.Config, limiter *pacing.Limiter) *restclient.Config {
 	if limiter == nil {
 		return rest
@@ -85,9 +85,9 @@ func paced(rest *restclient.Config, limiter *pacing.Limiter) *restclient.Config 
 	return limiter.Config(rest)
 }
 
-// pace replaces the scheduler's clients by clients that wait for the limiter. The clients of
-// informers and of the lease make few calls, so they do not wait. pace does nothing if the limiter
-// is nil.
+// pace replaces the scheduler's clients with clients that wait for the limiter. It does not replace
+// the clients of informers and of the lease, because these make few calls. If the limiter is nil,
+// it does nothing.
 func pace(ctx context.Context, c *schedulerconfig.Config, limiter *pacing.Limiter) error {
 	if limiter == nil {
 		return nil
@@ -105,7 +105,7 @@ func pace(ctx context.Context, c *schedulerconfig.Config, limiter *pacing.Limite
 	if c.LeaderElection == nil {
 		return nil
 	}
-	// The lock's events must use the new broadcaster, because only that one is started.
+	// Only the new event broadcaster is started, so the lock must record its events there.
 	if lock, ok := c.LeaderElection.Lock.(*resourcelock.LeaseLock); ok {
 		lock.LockConfig.EventRecorder = c.EventBroadcaster.DeprecatedNewLegacyRecorder(c.ComponentConfig.Profiles[0].SchedulerName)
 	}

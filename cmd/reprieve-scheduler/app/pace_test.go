@@ -9,11 +9,11 @@ import (
 	"k8s.io/klog/v2/ktesting"
 )
 
-// emptyConfig is the text of a configuration file that sets no field.
+// emptyConfig is a configuration file without any settings.
 const emptyConfig = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
-// optionsOf returns the options of a command line with flags of one set. If file is not "", it is
-// the text of the configuration file.
+// optionsOf returns the options for a command line. args are flags of the flag set named set. file
+// is the text of the configuration file; "" for none.
 func optionsOf(t *testing.T, set string, args []string, file string) *Options {
 	t.Helper()
 	opts := NewOptions()
@@ -29,8 +29,7 @@ func optionsOf(t *testing.T, set string, args []string, file string) *Options {
 	return opts
 }
 
-// TestIsRateConfigured checks that only a rate in flags or in the file counts as configured, and
-// not the library's default.
+// TestIsRateConfigured checks that the library's default rate does not count as configured.
 func TestIsRateConfigured(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -61,7 +60,8 @@ func TestIsRateConfigured(t *testing.T) {
 	}
 }
 
-// TestFlagThatIsNotRead checks that the log names each flag that a configuration file overrides.
+// TestFlagThatIsNotRead checks that the log names each flag that has no effect beside a
+// configuration file.
 func TestFlagThatIsNotRead(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

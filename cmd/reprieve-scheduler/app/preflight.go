@@ -26,11 +26,11 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// reachTimeout bounds how long the scheduler waits for the API server when it starts.
+// reachTimeout is the maximum time that the scheduler waits for the API server at its start.
 const reachTimeout = 15 * time.Second
 
-// effectiveConfig returns the validated configuration from the file in the options, or the default
-// one without a file. It also sets opts.ComponentConfig.
+// effectiveConfig returns the validated configuration: the file that the options name, or the
+// default configuration. It also stores the result in opts.ComponentConfig.
 func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerConfiguration, error) {
 	if opts.ConfigFile == "" {
 		cfg, err := defaultConfig(opts.SchedulerName)
@@ -46,11 +46,11 @@ func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerC
 	}
 	cfg, err := options.LoadConfigFromFile(klog.FromContext(ctx), opts.ConfigFile)
 	if runtime.IsNotRegisteredError(err) {
-		// The library's error names a line of its source code.
+		// Replace the library's error, which names a line of its source code.
 		return nil, fmt.Errorf("configuration %s: it is not a KubeSchedulerConfiguration of %s", opts.ConfigFile, configv1.SchemeGroupVersion)
 	}
 	if runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) {
-		// The library's error contains the whole file.
+		// Replace the library's error, which contains the whole file.
 		return nil, fmt.Errorf("configuration %s: it does not say what it is; begin with the lines apiVersion: %s and kind: KubeSchedulerConfiguration",
 			opts.ConfigFile, configv1.SchemeGroupVersion)
 	}
@@ -64,15 +64,15 @@ func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerC
 		}
 	}
 	if errs := validation.ValidateKubeSchedulerConfiguration(cfg); errs != nil {
-		// Join several errors into one, so that the file's name applies to all.
+		// Make one line of several errors, so that the prefix with the file name applies to all.
 		return nil, fmt.Errorf("configuration %s: %s", opts.ConfigFile, OneLine(errs))
 	}
 	opts.ComponentConfig = cfg
 	return cfg, nil
 }
 
-// checkStandby rejects delayCacheUntilActive. With it, a scheduler that does not lead would not
-// watch the cluster, and could not take over at once.
+// checkStandby rejects delayCacheUntilActive. With this field, a standby scheduler would not watch
+// the cluster, and could not take over at once.
 func checkStandby(cfg *config.KubeSchedulerConfiguration) error {
 	if cfg.DelayCacheUntilActive {
 		return errors.New("delayCacheUntilActive: one that stands by follows the cluster, so that it can take over at once; leave it out")
@@ -80,9 +80,9 @@ func checkStandby(cfg *config.KubeSchedulerConfiguration) error {
 	return nil
 }
 
-// preflight checks that the API server can be reached and serves Reprieve's CRDs, and returns the
-// configuration of its clients. It also adapts the feature gates to the API server. Call it before
-// anything is started.
+// preflight checks that the API server answers and serves Reprieve's CustomResourceDefinitions. It
+// returns the configuration for clients of the API server. It also disables feature gates that the
+// API server does not support. Call it before anything is started.
 func preflight(ctx context.Context, cfg *config.KubeSchedulerConfiguration, opts *Options) (*restclient.Config, error) {
 	if err := needKubeconfig(cfg.ClientConnection.Kubeconfig, opts); err != nil {
 		return nil, err
@@ -122,15 +122,16 @@ func preflight(ctx context.Context, cfg *config.KubeSchedulerConfiguration, opts
 	return rest, nil
 }
 
-// needKubeconfig returns an error that names the option to set if no option tells how to reach an
-// API server. The library's own error only mentions environment variables.
+// needKubeconfig returns an error if no option, variable or service account names an API server.
+// The error names the option to set; the library's own error only mentions environment variables.
 func needKubeconfig(kubeconfig string, opts *Options) error {
 	if kubeconfig != "" || opts.Master != "" || os.Getenv("KUBERNETES_MASTER") != "" {
 		return nil
 	}
 	if _, err := restclient.InClusterConfig(); errors.Is(err, restclient.ErrNotInCluster) {
 		if flag := opts.Deprecated.Kubeconfig; flag != "" {
-			// Like kube-scheduler, ignore --kubeconfig if there is a configuration file.
+			// kube-scheduler ignores --kubeconfig if there is a configuration file, and so does
+			// this command.
 			return fmt.Errorf("no kubeconfig: --kubeconfig is not read beside --config; write clientConnection: {kubeconfig: %s} in %s", flag, opts.ConfigFile)
 		}
 		return errors.New("no kubeconfig: outside a Pod the scheduler needs --kubeconfig, or clientConnection.kubeconfig in the file of --config")

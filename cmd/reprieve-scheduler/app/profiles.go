@@ -12,12 +12,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// enableIt is the part of a profile that enables preemption by Reprieve.
+// enableIt is YAML for a profile that enables Reprieve and disables DefaultPreemption. Error
+// messages suggest it.
 const enableIt = "plugins: {multiPoint: {enabled: [{name: " + scheduler.Name + "}], disabled: [{name: " + names.DefaultPreemption + "}]}}"
 
-// checkProfiles rejects configurations that the library accepts but that do not work. Either no
-// profile enables the plugin, or some profile enables only part of it, or some profile enables no
-// plugin that preempts.
+// checkProfiles rejects configurations that the library accepts although they do not work:
+//
+//   - No profile enables Reprieve.
+//   - A profile enables Reprieve only in part.
+//   - A profile enables no plugin that preempts.
 func checkProfiles(cfg *config.KubeSchedulerConfiguration) error {
 	if !slices.ContainsFunc(cfg.Profiles, func(p config.KubeSchedulerProfile) bool { return uses(&p, scheduler.Name) }) {
 		return fmt.Errorf("no profile has the plugin %[1]s, so nothing would be scheduled as %[1]s does; write %[2]s in profiles[0]", scheduler.Name, enableIt)
@@ -36,8 +39,8 @@ func checkProfiles(cfg *config.KubeSchedulerConfiguration) error {
 	return nil
 }
 
-// checkNames rejects profiles with the same name. The error of the library shows neither the name
-// nor the other profile.
+// checkNames rejects two profiles with the same schedulerName. The library rejects them too, but
+// its error has neither the name nor the index of the first profile.
 func checkNames(cfg *config.KubeSchedulerConfiguration) error {
 	first := make(map[string]int)
 	for i := range cfg.Profiles {
@@ -50,8 +53,8 @@ func checkNames(cfg *config.KubeSchedulerConfiguration) error {
 	return nil
 }
 
-// checkOther returns an error if a profile without Reprieve does not enable DefaultPreemption
-// either.
+// checkOther checks a profile without Reprieve. It returns an error if the profile does not enable
+// DefaultPreemption, because its pods could then never preempt.
 func checkOther(at string, plugins *config.Plugins) error {
 	if plugins == nil || slices.Contains(inOrder(plugins, &plugins.PostFilter), names.DefaultPreemption) {
 		return nil
@@ -60,10 +63,12 @@ func checkOther(at string, plugins *config.Plugins) error {
 		at, scheduler.Name, names.DefaultPreemption, enableIt)
 }
 
-// checkOurs returns an error if a profile with Reprieve lacks it at an extension point, does not
-// put it first at PreFilter, or also enables DefaultPreemption. DefaultPreemption would run
-// whenever Reprieve finds no victims. It would evict single members of gangs and ignore
-// protections.
+// checkOurs checks a profile with Reprieve. It returns an error in three cases:
+//
+//   - Reprieve is not enabled at one of its extension points.
+//   - Reprieve is not the first plugin at PreFilter.
+//   - DefaultPreemption is enabled too. It would run whenever Reprieve finds no victims. It would then
+//     evict single members of gangs, and ignore protections.
 func checkOurs(at string, plugins *config.Plugins) error {
 	for _, point := range ourPoints(plugins) {
 		if !slices.Contains(inOrder(plugins, point.set), scheduler.Name) {
@@ -85,8 +90,9 @@ func checkOurs(at string, plugins *config.Plugins) error {
 	return nil
 }
 
-// checkOrder checks the QueueSort plugin of any profile. All profiles share one queue, which is
-// ordered by the priorities of PodGroups.
+// checkOrder returns an error if the only QueueSort plugin of a profile is not Reprieve's. This
+// applies to profiles without Reprieve too: all profiles share one queue, and the priorities of
+// PodGroups order it.
 func checkOrder(at string, plugins *config.Plugins) error {
 	if plugins == nil {
 		return nil
@@ -99,7 +105,8 @@ func checkOrder(at string, plugins *config.Plugins) error {
 	return nil
 }
 
-// extensionPoint is an extension point that Reprieve must be enabled at.
+// extensionPoint is an extension point of a profile, with the plugins that the profile configures
+// for it.
 type extensionPoint struct {
 	name string
 	set  *config.PluginSet
@@ -115,8 +122,8 @@ func ourPoints(p *config.Plugins) []extensionPoint {
 	}
 }
 
-// warnOfProfiles logs profiles that work but lack Reprieve, and profiles that call other PreFilter
-// plugins before it.
+// warnOfProfiles logs two kinds of profiles that are valid but probably a mistake: profiles without
+// Reprieve, and profiles that call other PreFilter plugins before it.
 func warnOfProfiles(logger klog.Logger, cfg *config.KubeSchedulerConfiguration) {
 	for i := range cfg.Profiles {
 		profile := &cfg.Profiles[i]
@@ -140,9 +147,13 @@ func uses(profile *config.KubeSchedulerProfile, plugin string) bool {
 		slices.ContainsFunc(ourPoints(p), func(point extensionPoint) bool { return has(point.set.Enabled, plugin) }))
 }
 
-// inOrder lists the plugins that may be called at an extension point, in the order of their calls.
-// Plugins of multiPoint that are named again come first, then the rest of multiPoint, then all
-// others. It may include plugins of multiPoint that do not implement the extension point.
+// inOrder lists the plugins at an extension point in the order of their calls:
+//
+//  1. plugins that are enabled both under multiPoint and at the extension point;
+//  2. plugins that are enabled under multiPoint only;
+//  3. plugins that are enabled at the extension point only.
+//
+// The list may contain plugins of multiPoint that do not implement the extension point.
 func inOrder(plugins *config.Plugins, point *config.PluginSet) []string {
 	var again, rest, others []string
 	for _, p := range plugins.MultiPoint.Enabled {

@@ -20,8 +20,8 @@ const (
 	upstream = "multiPoint: {enabled: [{name: Reprieve}]}"
 )
 
-// TestProfiles checks which profiles are rejected before anything starts, and which only cause a
-// line in the log.
+// TestProfiles checks which profiles are rejected at the start, and which only cause a line in the
+// log.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	const (
@@ -33,7 +33,8 @@ func TestProfiles(t *testing.T) {
 	)
 	out := func(point string) string { return "profiles[1].plugins." + point + " leaves Reprieve out" }
 	for name, c := range map[string]struct {
-		// first holds the plugins of the other profile; "" for a valid profile with Reprieve.
+		// first holds the plugins of the first profile, in YAML; "" for a valid profile with
+		// Reprieve.
 		first, plugins string
 		want           string
 		// wantSaid lists parts of the expected lines in the log.
@@ -148,8 +149,8 @@ func requireSaid(t *testing.T, logger klog.Logger, want []string) {
 	}
 }
 
-// TestDefaultProfile checks that the default configuration passes all checks without a line in the
-// log.
+// TestDefaultProfile checks that the default configuration passes all checks and causes no line in
+// the log.
 func TestDefaultProfile(t *testing.T) {
 	t.Parallel()
 	cfg, err := effectiveConfig(t.Context(), NewOptions())

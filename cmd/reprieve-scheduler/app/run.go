@@ -57,12 +57,12 @@ import (
 // component is the name of Reprieve in events and in the user agent of its clients.
 const component = "reprieve-scheduler"
 
-// upstreamLease is the lease of the cluster's own kube-scheduler, and the default of its
-// configuration.
+// upstreamLease is the lease of the cluster's own kube-scheduler. It is also the default lease of a
+// KubeSchedulerConfiguration.
 const upstreamLease = "kube-system/kube-scheduler"
 
 // Run runs the scheduler until ctx is done. It returns an error if the scheduler cannot start. If a
-// scheduler that leads must end, Run exits the process, as kube-scheduler does.
+// leading scheduler loses its lease, Run exits the process, as kube-scheduler does.
 func Run(ctx context.Context, opts *Options) error {
 	logger := klog.FromContext(ctx)
 	ctrl.SetLogger(logr.New(logger.GetSink()))
@@ -122,10 +122,10 @@ func Run(ctx context.Context, opts *Options) error {
 	return kubeschedulerapp.Run(ctx, &cc, sched)
 }
 
-// registeredMetrics returns Reprieve's metrics, registered beside the library's.
+// registeredMetrics creates Reprieve's metrics and registers them in the registry of the library.
 func registeredMetrics(opts *Options) (*metrics.Metrics, error) {
 	if reflect.DeepEqual(opts.Metrics, kubemetrics.NewOptions()) {
-		// Applying unset options logs an error.
+		// Options without settings would only log an error.
 		opts.Metrics = nil
 	}
 	measured := metrics.New()
@@ -135,8 +135,8 @@ func registeredMetrics(opts *Options) (*metrics.Metrics, error) {
 	return measured, nil
 }
 
-// configure completes the configuration. It returns the kind of the Workloads whose groups pods
-// name, or nil.
+// configure completes the configuration. It also returns the kind of the Workloads that pods name
+// in spec.workloadRef; see readWorkloadRefs.
 func configure(ctx context.Context, opts *Options, rest *restclient.Config, limiter *pacing.Limiter) (schedulerconfig.CompletedConfig, *schema.GroupVersionKind, error) {
 	c, err := opts.Config(ctx)
 	if err != nil {
@@ -164,8 +164,8 @@ func configure(ctx context.Context, opts *Options, rest *restclient.Config, limi
 	return cc, workloads, nil
 }
 
-// check checks whether the scheduler can start with these options. It returns the configuration for
-// the API server and the writer of decisions, which is nil without a log.
+// check checks whether the scheduler can start with these options. It returns the client
+// configuration for the API server, and the writer of the decision log; nil without a log.
 func check(ctx context.Context, opts *Options) (*restclient.Config, io.Writer, error) {
 	effective, err := effectiveConfig(ctx, opts)
 	if err != nil {
@@ -191,8 +191,8 @@ func check(ctx context.Context, opts *Options) (*restclient.Config, io.Writer, e
 	return rest, lines, nil
 }
 
-// warnOfUpstreamLease warns if the lease belongs to the cluster's own scheduler. While that
-// scheduler runs, Reprieve would wait for the lease forever.
+// warnOfUpstreamLease logs a warning if the configured lease is the lease of the cluster's own
+// kube-scheduler. If kube-scheduler holds this lease, Reprieve waits for it forever.
 func warnOfUpstreamLease(logger klog.Logger, cfg *config.KubeSchedulerConfiguration) {
 	le := cfg.LeaderElection
 	if le.LeaderElect && le.ResourceNamespace+"/"+le.ResourceName == upstreamLease {
@@ -214,33 +214,35 @@ type parts struct {
 	statuses  *podstatus.Writer
 	executor  *eviction.Executor
 	plugins   *scheduler.Plugins
-	// native is the kind of PodGroups of scheduling.k8s.io, and workloads the kind of the Workloads
-	// there whose groups pods name. Either may be nil.
+	// native is the kind of the PodGroups of scheduling.k8s.io. workloads is the kind of the
+	// Workloads of scheduling.k8s.io that pods name. Each is nil if Reprieve does not read the
+	// kind.
 	native, workloads *schema.GroupVersionKind
 	// composites is true if the cluster serves CompositePodGroups and Reprieve may read them.
 	composites bool
-	// source finds groups of both APIs, and sources are its parts. trees has the trees of these
-	// groups, and is the source itself.
+	// sources has the PodGroups of each API. trees combines them, with the trees that they form.
+	// source is trees, as an interface.
 	source  gang.Source
 	trees   *gang.Trees
 	sources []*controller.Groups
-	// derived finds the groups that are derived for pods without a group. follower passes it the
-	// objects that own these pods. Both are nil if no profile asks for derived groups.
-	// derivedChanged reports changed groups, and holdChanged reports pods that wait for a group.
+	// derived finds the PodGroups that are derived for pods without a PodGroup, and follower passes
+	// it the owners of these pods. derivedChanged reports changes of derived groups. holdChanged
+	// reports changes of the pods that wait for a group. derived and follower are nil if no profile
+	// requests derived groups.
 	derived                     *grouping.Resolver
 	follower                    *grouping.Follower
 	derivedChanged, holdChanged *controller.Trigger
-	// direct reads PodGroups of both APIs from the API server, without a cache.
+	// direct reads PodGroups of reprieve.dev and scheduling.k8s.io from the API server, without a
+	// cache.
 	direct client.Client
-	// evicted requests the reconciliation of each group when an eviction has finished its work on
-	// it.
+	// evicted requests a reconciliation of each PodGroup whose eviction has ended.
 	evicted *controller.Trigger
 	metrics *metrics.Metrics
 	// inputs records the inputs of decisions; nil without a recorder.
 	inputs *inputs.Recorder
 }
 
-// assemble creates the parts and starts none of them.
+// assemble creates the parts. It starts none of them.
 func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.CompletedConfig, measured *metrics.Metrics, decisions scheduler.DecisionLog,
 	recorder *inputs.Recorder, workloads *schema.GroupVersionKind,
 ) (*parts, error) {
@@ -258,14 +260,14 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if err != nil {
 		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
 	}
-	// Queues have a client of their own. With a configured rate, the statuses of a thousand Queues
-	// would otherwise delay the statuses of groups.
+	// Queues have their own client, and so their own rate limit if a rate is configured. Otherwise
+	// the status updates of a thousand Queues would delay the status updates of PodGroups.
 	queueClient, err := client.New(ofOneRate(rest), client.Options{Scheme: scheme, Cache: reading})
 	if err != nil {
 		return nil, fmt.Errorf("make the client of Queues: %w", err)
 	}
-	// Evictions read the objects that they change from the API server, so that they can resolve a
-	// conflict.
+	// Evictions resolve conflicts of updates, so they read objects from the API server and not from
+	// the cache.
 	direct, err := client.New(ofOneRate(rest), client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
@@ -314,15 +316,15 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	return p, nil
 }
 
-// newStatuses returns the writer of pod statuses. If a rate is configured, the writer has a limiter
-// of its own with that rate, so that statuses do not delay bindings.
+// newStatuses returns the writer of pod statuses. If a rate of calls is configured, the writer has
+// a rate limiter of its own, so that status updates do not delay bindings.
 func newStatuses(ctx context.Context, cc *schedulerconfig.CompletedConfig) (*podstatus.Writer, error) {
 	limiter := flowcontrol.NewFakeAlwaysRateLimiter()
 	rest := restclient.CopyConfig(cc.KubeConfig)
 	if rest.QPS > 0 {
 		limiter = flowcontrol.NewTokenBucketRateLimiter(rest.QPS, rest.Burst)
 	}
-	// The writer waits for the limiter itself, so its client must not.
+	// The writer waits for the limiter, so its client must not have a rate limit too.
 	rest.QPS = -1
 	pods, err := kubernetes.NewForConfig(restclient.AddUserAgent(rest, component))
 	if err != nil {
@@ -331,8 +333,8 @@ func newStatuses(ctx context.Context, cc *schedulerconfig.CompletedConfig) (*pod
 	return podstatus.New(ctx, pods, cc.Client, limiter, clock.RealClock{}), nil
 }
 
-// ofOneRate returns a copy of rest with one rate limiter, if a rate is configured. Without it, a
-// client has one limiter for each kind of object.
+// ofOneRate returns a copy of rest. If a rate is configured, the copy has one rate limiter for all
+// calls. Otherwise a client would create a rate limiter for each kind of object.
 func ofOneRate(rest *restclient.Config) *restclient.Config {
 	rest = restclient.CopyConfig(rest)
 	if rest.QPS > 0 {
@@ -341,7 +343,8 @@ func ofOneRate(rest *restclient.Config) *restclient.Config {
 	return rest
 }
 
-// recorderOf returns the event recorder of a profile, or the common recorder for an unknown name.
+// recorderOf returns the event recorder of a profile. For an unknown profile, it returns the
+// recorder that all profiles share.
 func (p *parts) recorderOf(profile string) events.EventRecorder {
 	if r, ok := p.recorders[profile]; ok {
 		return r
@@ -349,7 +352,7 @@ func (p *parts) recorderOf(profile string) events.EventRecorder {
 	return p.recorder
 }
 
-// stalled returns an error if the scheduler no longer schedules pods. It implements a health check.
+// stalled returns an error if the scheduler no longer schedules pods. It is a health check.
 func (p *parts) stalled(*http.Request) error {
 	if shared := p.plugins.Scheduler(); shared != nil {
 		return shared.Stalled()
@@ -357,7 +360,7 @@ func (p *parts) stalled(*http.Request) error {
 	return nil
 }
 
-// followGroups creates the sources of PodGroups, which pass changes on to the scheduler.
+// followGroups creates the sources of PodGroups. They pass changes to the scheduler.
 func (p *parts) followGroups(ctx context.Context) error {
 	handlers := controller.GroupHandlers{Changed: p.groupChanged, Saved: p.groupSaved}
 	own, err := controller.NewGroups(ctx, p.cache, handlers)
@@ -385,8 +388,8 @@ func (p *parts) followGroups(ctx context.Context) error {
 	return nil
 }
 
-// groupChanged passes a new, changed or deleted group on to the scheduler and to the status of the
-// groups of its tree.
+// groupChanged reports a new, changed or deleted group to the scheduler. It also requests a status
+// update of all groups in the tree of this group.
 func (p *parts) groupChanged(key types.NamespacedName) {
 	workloads, moves := p.trees.Changed(key)
 	if shared := p.plugins.Scheduler(); shared != nil {
@@ -399,8 +402,8 @@ func (p *parts) groupChanged(key types.NamespacedName) {
 	}
 }
 
-// groupSaved passes a group on after a change of its cost of eviction. The call of Changed may be
-// the first one since another group of the tree was stored, so it may report moves.
+// groupSaved reports to the scheduler that the eviction cost of a group has changed. It also
+// reports groups that have moved to another tree, because Changed returns each move only once.
 func (p *parts) groupSaved(key types.NamespacedName) {
 	workloads, moves := p.trees.Changed(key)
 	shared := p.plugins.Scheduler()
@@ -413,7 +416,7 @@ func (p *parts) groupSaved(key types.NamespacedName) {
 	shared.GroupSaved(key)
 }
 
-// requestStatus requests the status of a group and of the groups below it.
+// requestStatus requests a status update of a group and of the groups below it.
 func (p *parts) requestStatus(key types.NamespacedName) {
 	if !gang.IsTree(key) {
 		p.changed.Request(key)
@@ -424,8 +427,8 @@ func (p *parts) requestStatus(key types.NamespacedName) {
 	}
 }
 
-// groupsSynced waits until all existing groups and Queues are known. It returns false if ctx is
-// done first.
+// groupsSynced waits until the caches have all existing groups and Queues. It returns false if ctx
+// is done before that.
 func (p *parts) groupsSynced(ctx context.Context, queuesTold toolscache.InformerSynced) bool {
 	synced := p.cache.WaitForCacheSync(ctx)
 	for _, groups := range p.sources {
@@ -434,11 +437,11 @@ func (p *parts) groupsSynced(ctx context.Context, queuesTold toolscache.Informer
 	return synced && toolscache.WaitForCacheSync(ctx.Done(), queuesTold)
 }
 
-// start fills the cache, and starts the controllers once sched runs. It closes the returned channel
-// at that time.
+// start fills the cache. When sched begins to schedule as the leader, start starts the controllers
+// and closes leading.
 func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *schedulerconfig.CompletedConfig) (leading <-chan struct{}, err error) {
 	logger := klog.FromContext(ctx)
-	// It is not nil, because checkProfiles rejects configurations without the plugin.
+	// shared is not nil, because checkProfiles rejects configurations without the plugin.
 	shared := p.plugins.Scheduler()
 	queuesTold, err := controller.FollowQueues(ctx, p.cache, shared)
 	if err != nil {
@@ -450,11 +453,11 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 		}
 	}()
-	// The group of a pod depends on its owners, so these must be known first.
+	// The PodGroup of a pod may depend on the owners of the pod, so cache the owners first.
 	if err := p.follow(ctx, shared); err != nil {
 		return nil, err
 	}
-	// A group that is not known yet would be taken for single pods.
+	// Cache the PodGroups before the first decision. Otherwise members would count as single pods.
 	if !p.groupsSynced(ctx, queuesTold) {
 		return nil, fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
 	}
@@ -496,9 +499,10 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 	return leading, nil
 }
 
-// awaitIntents returns when planning knows the intents of all earlier leaders. The cache of a
-// standby may lag behind the last writes of the leader before it. Without these intents, the new
-// leader would evict the same groups again.
+// awaitIntents returns when planning counts the pods of all recorded preemptions as gone. An
+// earlier leader records the pods of a preemption in a PodGroup before it evicts them. The cache of
+// a new leader may lack the last of these records. Without them, the new leader would evict the
+// same groups again.
 func (p *parts) awaitIntents(ctx context.Context, shared *scheduler.Scheduler) {
 	logger := klog.FromContext(ctx)
 	for {
@@ -521,13 +525,13 @@ func (p *parts) awaitIntents(ctx context.Context, shared *scheduler.Scheduler) {
 
 const (
 	// intentsInterval is the time between two comparisons of the cache with the API server.
-	// intentsPage is the number of PodGroups in one call to list them.
 	intentsInterval = 200 * time.Millisecond
-	intentsPage     = 500
+	// intentsPage is the maximum number of PodGroups in the result of one list call.
+	intentsPage = 500
 )
 
-// unknownIntents returns the names of the PodGroups whose status lists pods to evict that planning
-// does not count as gone yet.
+// unknownIntents returns the names of PodGroups with a recorded preemption that the scheduler does
+// not have cached. It reads the PodGroups from the API server.
 func (p *parts) unknownIntents(ctx context.Context, shared *scheduler.Scheduler) (missing []string, err error) {
 	next := ""
 	for {
@@ -547,8 +551,9 @@ func (p *parts) unknownIntents(ctx context.Context, shared *scheduler.Scheduler)
 	}
 }
 
-// onceItRuns calls prepare when the scheduler asks for its first pod, and then closes the returned
-// channel. The scheduler asks only as the leader, and after its informers have synced.
+// onceItRuns returns a channel and wraps the scheduler's queue. When the scheduler asks the queue
+// for its first pod, the wrapper calls prepare and then closes the channel. The scheduler asks only
+// as the leader, and after its informers have synced.
 func onceItRuns(sched *kubescheduler.Scheduler, prepare func()) <-chan struct{} {
 	leading := make(chan struct{})
 	var once sync.Once
@@ -563,8 +568,8 @@ func onceItRuns(sched *kubescheduler.Scheduler, prepare func()) <-chan struct{} 
 	return leading
 }
 
-// newScheduler returns a kube-scheduler with Reprieve's plugins, created in the same way as in
-// upstream's Setup.
+// newScheduler returns a kube-scheduler with Reprieve's plugins. It follows the function Setup of
+// kube-scheduler.
 func newScheduler(ctx context.Context, opts *options.Options, cc *schedulerconfig.CompletedConfig, plugins *scheduler.Plugins) (*kubescheduler.Scheduler, error) {
 	var completed []config.KubeSchedulerProfile
 	cfg := &cc.ComponentConfig

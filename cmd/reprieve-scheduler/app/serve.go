@@ -31,22 +31,24 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics/resources"
 )
 
-// endpointsName is the library's name for its server in responses.
+// endpointsName is the name of the server in responses. The library uses the same name.
 const endpointsName = "kube-scheduler"
 
-// shutdownTimeout is the time that requests in progress have when the scheduler ends.
+// shutdownTimeout is the time that requests in progress get at the shutdown.
 const shutdownTimeout = 5 * time.Second
 
 // errNotSynced is the response of /readyz until all event handlers have received the existing
 // objects.
 var errNotSynced = errors.New("handlers are not fully synchronized")
 
-// serve serves on the secure port until end is called. end waits for requests in progress. The
-// library's own server cannot be extended, so it is disabled. serve installs its handlers in the
-// same order, and adds Reprieve's behind the same authentication and authorization.
+// serve serves HTTP on the secure port until end is called. end waits for requests in progress.
+// Without a secure port, serve does nothing.
+//
+// The library's own server cannot be extended. serve disables it, and installs the same handlers in
+// the same order. The handlers in own follow, behind the same authentication and authorization.
 //
 // The caller closes leading when the process becomes the leader. /livez fails while stalled returns
-// an error. Without a secure port, nothing is served.
+// an error.
 func serve(
 	ctx context.Context, cc *schedulerconfig.CompletedConfig, sched *kubescheduler.Scheduler, leading <-chan struct{},
 	stalled func(*http.Request) error, own map[string]http.Handler,
@@ -74,8 +76,8 @@ func serve(
 	}, nil
 }
 
-// guarded returns a handler that authenticates and authorizes each request by the scheduler's
-// options before it calls handler.
+// guarded wraps a handler. The result authenticates and authorizes each request by the scheduler's
+// options first.
 func guarded(handler http.Handler, cc *schedulerconfig.CompletedConfig) http.Handler {
 	requests := &apirequest.RequestInfoFactory{}
 	handler = genericapifilters.WithAuthorization(handler, cc.Authorization.Authorizer, scheme.Codecs)
@@ -114,13 +116,15 @@ func installHealth(
 	healthz.InstallReadyzHandler(paths, ready...)
 }
 
-// installMetrics installs the handlers of the metrics and of the process's configuration.
+// installMetrics installs the handlers of the metrics and of /configz, the configuration of the
+// process.
 func installMetrics(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedConfig, leading <-chan struct{}) {
 	configz.InstallHandler(paths)
 	paths.Handle("/metrics", legacyregistry.HandlerWithReset())
 	ofPods := resources.Handler(cc.InformerFactory.Core().V1().Pods().Lister())
 	paths.HandleFunc("/metrics/resources", func(w http.ResponseWriter, r *http.Request) {
-		// Only the leader reports these values, so that no value is reported twice.
+		// If several schedulers run, only the leader reports these values. Otherwise sums would
+		// count each value several times.
 		if isClosed(leading) {
 			ofPods.ServeHTTP(w, r)
 		}
@@ -147,7 +151,7 @@ func installDebug(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedConfi
 	}
 }
 
-// isClosed reports whether a channel is closed. Nothing may be sent on the channel.
+// isClosed reports whether a channel is closed. The channel must be one that nothing is sent on.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -18,24 +18,24 @@ type nodeCache interface {
 	UpdateSnapshot(logger klog.Logger, s *internalcache.Snapshot) error
 }
 
-// describer returns the inputs of decisions for the nodes of a snapshot.
+// describer returns the inputs of decisions about the given nodes.
 type describer interface {
 	State(nodes []fwk.NodeInfo) (snapshot.State, error)
 }
 
-// snapshots serves the inputs of decisions. Nodes and pods are consistent with each other, because
-// they are copied under the lock of the scheduler's cache, as for a scheduling cycle. No cycle uses
-// the copy.
+// snapshots serves the inputs of decisions over HTTP. For each request, it copies the nodes and
+// pods under the lock of the scheduler's cache, so that they are consistent. No scheduling cycle
+// uses the copy.
 type snapshots struct {
 	cache   nodeCache
 	shared  describer
 	process string
 
-	// taking serializes snapshots, because each copies the whole cluster.
+	// taking makes requests wait for each other, because each request copies the whole cluster.
 	taking sync.Mutex
 }
 
-// ServeHTTP is part of http.Handler.
+// ServeHTTP implements http.Handler.
 func (s *snapshots) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	document, err := s.take(klog.FromContext(r.Context()))
 	if err != nil {
