@@ -1,4 +1,5 @@
-// Command kubectl-reprieve asks about decisions of Reprieve: as kubectl reprieve, or by itself.
+// Command kubectl-reprieve answers questions about Reprieve's decisions. It also runs as the
+// kubectl plugin kubectl reprieve.
 package main
 
 import (

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// pods returns the snapshot [cluster] with more pods, which belong to the Deployment web, and with
-// the pending pod late.
+// pods returns the snapshot [cluster] with two additions: running pods of the Deployment web, and
+// the pending pod late, in JSON.
 func pods(t *testing.T, running int, late string) string {
 	t.Helper()
 	var more []string
@@ -26,15 +26,14 @@ func pods(t *testing.T, running int, late string) string {
 	return strings.Replace(out, `"startTime":"2026-03-01T10:00:00Z"}}`, `"startTime":"2026-03-01T10:00:00Z"}},`+strings.Join(more, ","), 1)
 }
 
-// latePod returns a pending pod that requests 4 GPUs, with a priority and additional metadata and
-// spec.
+// latePod returns a pending pod that requests 4 GPUs. metadata and spec are additional JSON fields.
 func latePod(priority int, metadata, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"late","uid":"late","creationTimestamp":"2026-03-01T11:30:00Z"%s},
 "spec":{"schedulerName":"reprieve-scheduler","priority":%d%s,"containers":[{"name":"c","resources":{"requests":{"nvidia.com/gpu":"4"},"limits":{"nvidia.com/gpu":"4"}}}]},"status":{"phase":"Pending"}}`, metadata, priority, spec)
 }
 
-// TestAnswers checks the output of commands for clusters with long answers, for misspelled names,
-// and for objects that already exist.
+// TestAnswers checks the output of commands in three situations: a cluster with long answers, a
+// misspelled name, and an object that already exists.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	many := pods(t, 188, latePod(0, "", ""))
@@ -68,8 +67,8 @@ func TestAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want int
-		// wantOut are parts of the output and the error, with single spaces; wantNot are texts that
-		// neither may contain.
+		// wantOut are texts that the output or the error must contain, with single spaces. wantNot
+		// are texts that neither may contain.
 		wantOut, wantNot []string
 	}{
 		"many pods of one Deployment are one line": {
@@ -153,8 +152,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestJSONHasOneFormOfTime checks that all times in JSON are RFC 3339 in UTC, and not counts of
-// nanoseconds.
+// TestJSONHasOneFormOfTime checks that every time in JSON output is RFC 3339 in UTC, and not a
+// number of nanoseconds.
 func TestJSONHasOneFormOfTime(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("testdata", "cluster.json"))
@@ -171,7 +170,7 @@ func TestJSONHasOneFormOfTime(t *testing.T) {
 	}
 }
 
-// timesIn fails the test for a time in another format.
+// timesIn fails the test for each time in value, at any depth, that has another format.
 func timesIn(t *testing.T, args []string, at string, value any) {
 	t.Helper()
 	switch value := value.(type) {

@@ -26,7 +26,7 @@ const cluster = `{"apiVersion":"snapshot.reprieve.dev/v2","kind":"ClusterSnapsho
 "pods":[{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"old","uid":"p"},"spec":{"nodeName":"node-a","schedulerName":"reprieve-scheduler","priority":10,"containers":[{"name":"c","resources":{"requests":{"nvidia.com/gpu":"4"},"limits":{"nvidia.com/gpu":"4"}}}]},"status":{"phase":"Running","startTime":"2026-03-01T10:00:00Z"}}],
 "priorityclasses":[{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"high","uid":"c"},"value":100}]}}`
 
-// job requests 4 GPUs at priority 0.
+// job is the manifest of a Job that requests 4 GPUs at priority 0.
 const job = `apiVersion: batch/v1
 kind: Job
 metadata: {name: new}
@@ -38,7 +38,8 @@ spec:
       containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 4}}}]
 `
 
-// run runs the command in a directory with the given files.
+// run runs the command with a working directory that contains the given files. input is the
+// standard input.
 func run(t *testing.T, files map[string]string, input string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,9 +66,8 @@ func run(t *testing.T, files map[string]string, input string, args ...string) (c
 	return code, stdout.String(), strings.ReplaceAll(stderr.String(), dir+string(filepath.Separator), "")
 }
 
-// TestMain sorts the flags of the process before the tests. Each command reads them, and pflag
-// sorts them at the first read. In tests, several commands run concurrently, so that would be a
-// race.
+// TestMain sorts the flags of the process before the tests. Each command reads these flags, and
+// pflag sorts them at the first read. Parallel tests would otherwise race to sort them.
 func TestMain(m *testing.M) {
 	pflag.CommandLine.VisitAll(func(*pflag.Flag) {})
 	os.Exit(m.Run())
@@ -87,7 +87,8 @@ func TestCommand(t *testing.T) {
 		args  []string
 		input string
 		want  int
-		// wantOut are parts of the output, and wantErr are parts of the error's line.
+		// wantOut are texts that the output must contain. wantErr is a text that the line with the
+		// error must contain.
 		wantOut []string
 		wantErr string
 	}{
@@ -169,7 +170,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestAnswersAreTheSameEachTime checks that the same snapshot and input give the same bytes.
+// TestAnswersAreTheSameEachTime checks that two runs with the same snapshot and input give the same
+// bytes.
 func TestAnswersAreTheSameEachTime(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"cluster.json": cluster, "job.yaml": job}
@@ -185,8 +187,8 @@ func TestAnswersAreTheSameEachTime(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfASnapshot checks that a snapshot file is written unchanged, or with --redact
-// without the data about people.
+// TestSnapshotOfASnapshot checks that the command snapshot copies a snapshot file unchanged. With
+// --redact, it must remove the data about people.
 func TestSnapshotOfASnapshot(t *testing.T) {
 	t.Parallel()
 	_, first, _ := run(t, map[string]string{"cluster.json": cluster}, "", "snapshot", "--snapshot", "cluster.json")

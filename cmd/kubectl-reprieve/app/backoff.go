@@ -10,22 +10,23 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// The Job controller doubles its back-off with each failure, from the first to the longest.
+// The Job controller delays new pods after a failure. The first delay is firstBackOff. It doubles
+// with each failure, up to longestBackOff.
 const (
 	firstBackOff   = 10 * time.Second
 	longestBackOff = 10 * time.Minute
 )
 
-// backOff is a Job that waits before it creates pods again.
+// backOff describes a Job that waits before it creates pods again.
 type backOff struct {
 	Job      string `json:"job"`
 	Failures int32  `json:"failures"`
-	// Until is the latest time for the Job to create pods.
+	// Until is the latest time at which the Job creates pods.
 	Until time.Time `json:"until"`
 }
 
-// backsOff returns the answer for a Job of the subject that has no pods now and has not ended. It
-// returns false if there is no such Job.
+// backsOff looks for a Job of the subject that waits before it creates pods again: it has no pods
+// now and has not ended. It returns the answer about this Job, or false if there is none.
 func (s *subject) backsOff(objects *inventory.Inventory) (*whenAnswer, bool, error) {
 	jobs, err := inventory.Decode[*batchv1.Job](objects, inventory.Jobs)
 	if err != nil {
@@ -47,7 +48,7 @@ func (s *subject) backsOff(objects *inventory.Inventory) (*whenAnswer, bool, err
 		}
 		until := last.Add(wait)
 		if until.Before(objects.Taken) {
-			// It is due, and the controller is about to act.
+			// The delay has passed, so the controller is about to create pods.
 			until = objects.Taken
 		}
 		return &whenAnswer{BackOff: &backOff{Job: "job " + job.Namespace + "/" + job.Name, Failures: job.Status.Failed, Until: until.UTC()}}, true, nil
@@ -55,8 +56,8 @@ func (s *subject) backsOff(objects *inventory.Inventory) (*whenAnswer, bool, err
 	return nil, false, nil
 }
 
-// madeBy reports whether a Job belongs to the subject. Such a Job is the subject itself, the owner
-// of one of its PodGroups, or a Job of its family.
+// madeBy reports whether a Job belongs to the subject. The Job may be the subject itself, the owner
+// of a PodGroup of the subject, or a Job of the subject's family.
 func (s *subject) madeBy(job *batchv1.Job) bool {
 	if s.kind == kindJob && job.Name == s.key.Name {
 		return true
@@ -80,7 +81,8 @@ func jobIsOver(job *batchv1.Job) bool {
 	})
 }
 
-// endedAt returns the time when the last container of a pod ended; zero if no status has an end.
+// endedAt returns the time when the last container of a pod ended. It returns the zero time if the
+// status has no such time.
 func endedAt(pod *corev1.Pod) (last time.Time) {
 	for _, c := range pod.Status.ContainerStatuses {
 		if t := c.State.Terminated; t != nil && t.FinishedAt.After(last) {

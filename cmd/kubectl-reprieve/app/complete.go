@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// completionTimeout is the longest time that a shell waits for names. mostCompleted is the
-	// largest number of names that it gets.
+	// completionTimeout is the longest time that a shell waits for completions.
 	completionTimeout = 3 * time.Second
-	mostCompleted     = 500
+	// mostCompleted is the maximum number of completions.
+	mostCompleted = 500
 )
 
-// completeWork completes POD and KIND/NAME in a shell. It offers no names of objects that cannot be
-// read.
+// completeWork completes the argument POD or KIND/NAME in a shell. It leaves out objects that the
+// caller cannot read.
 func (a *asking) completeWork(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -43,8 +43,8 @@ func (a *asking) completeWork(cmd *cobra.Command, args []string, begun string) (
 	}
 	directive := cobra.ShellCompDirectiveNoFileComp
 	for _, kind := range workKinds() {
-		// Most clusters have no objects of the rarer kinds, so complete these kinds only once the
-		// first letters are there.
+		// Most clusters have no objects of the rare kinds. Offer a rare kind only after the user
+		// has typed its first letter.
 		if word := kind.singular() + "/"; prefix == "" && word != "pod/" && strings.HasPrefix(word, begun) && (begun != "" || !kind.rare) {
 			out = append(out, word)
 			directive |= cobra.ShellCompDirectiveNoSpace
@@ -54,8 +54,8 @@ func (a *asking) completeWork(cmd *cobra.Command, args []string, begun string) (
 	return out, directive
 }
 
-// names returns the names of the objects of a kind in the namespace. It returns no name if the
-// objects cannot be read.
+// names returns the names of the objects of a kind in the namespace. If the caller cannot read the
+// objects, it returns nil.
 func (a *asking) names(ctx context.Context, of *workKind) []string {
 	namespace, err := a.namespace()
 	if err != nil {

@@ -14,28 +14,31 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// costAnswer is the answer of cost.
+// costAnswer is the answer of the subcommand cost.
 type costAnswer struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// From is the time of the oldest decision in the period, and To the time of the newest.
+	// From is the time of the oldest decision in the period.
 	From time.Time `json:"from"`
-	To   time.Time `json:"to"`
-	// Rows has a row for each queue and rule, and Sum is the sum of all rows.
+	// To is the time of the newest decision in the period.
+	To time.Time `json:"to"`
+	// Rows has one row for each pair of a queue and a rule.
 	Rows []costRow `json:"rows"`
-	Sum  costRow   `json:"sum"`
+	// Sum is the sum of all rows.
+	Sum costRow `json:"sum"`
 }
 
-// costRow is the work that preemptions lost.
+// costRow is the work that victims lost. The row has the victims of one queue whose eviction one rule
+// permitted.
 type costRow struct {
 	Queue string `json:"queue,omitempty"`
 	Rule  string `json:"rule,omitempty"`
-	// Preemptions counts victims: a victim is a pod or a whole group. Pods counts the pods of the
-	// victims.
-	Preemptions int     `json:"preemptions"`
-	Pods        int     `json:"pods"`
-	GPUHours    float64 `json:"gpuHours"`
-	CPUHours    float64 `json:"cpuHours"`
+	// Preemptions counts victims: a victim is a pod or a whole group.
+	Preemptions int `json:"preemptions"`
+	// Pods counts the pods of all victims.
+	Pods     int     `json:"pods"`
+	GPUHours float64 `json:"gpuHours"`
+	CPUHours float64 `json:"cpuHours"`
 }
 
 func (r *costRow) add(other *costRow) {
@@ -95,7 +98,7 @@ func (a *asking) cost(ctx context.Context, from *recordSource, namespace, queue 
 	for i := range records {
 		r := &records[i]
 		if answer.To.IsZero() {
-			// The records are sorted, newest first.
+			// The records are sorted by time, newest first.
 			answer.To = r.Time.UTC()
 		}
 		if since > 0 && r.Time.Before(answer.To.Add(-since)) {
@@ -136,8 +139,8 @@ func (c *costAnswer) take(row *costRow) {
 	c.Rows[at].add(row)
 }
 
-// hoursOf returns the GPU-hours and CPU-hours of the resources in a record. Records count the
-// resources in units and milli-CPUs, multiplied by seconds.
+// hoursOf returns the GPU-hours and CPU-hours of the resources in a record. A record has
+// GPU-seconds and milli-CPU-seconds.
 func hoursOf(spent map[string]float64) (gpu, cpu float64) {
 	for name, amount := range spent {
 		switch {

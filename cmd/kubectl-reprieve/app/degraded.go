@@ -18,26 +18,26 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// degradedAnswer is the answer of degraded.
+// degradedAnswer is the answer of the subcommand degraded.
 type degradedAnswer struct {
 	typed
 	Gangs []degradedRow `json:"gangs"`
 }
 
-// degradedRow is a gang that holds nodes with fewer members than it needs.
+// degradedRow describes a gang that occupies nodes although it has too few members to run.
 type degradedRow struct {
 	Gang  string `json:"gang"`
 	Queue string `json:"queue,omitempty"`
-	// Placed is the number of members with a node. Needed is minCount. For a tree of groups, Needed
-	// is the sum of Placed and the members that its groups lack.
+	// Placed is the number of members with a node.
 	Placed int `json:"placed"`
+	// Needed is minCount. For a tree of groups, it is Placed plus the members that its groups lack.
 	Needed int `json:"needed"`
 	// GPUs is the number of GPUs that the placed members hold.
 	GPUs float64 `json:"gpus"`
-	// Since is the time when the gang began to lack members, by its condition Degraded. Without
-	// that condition, it is the time when the newest of the placed members got its node.
+	// Since is the time when the gang began to lack members, from its condition Degraded. Without
+	// that condition, it is the time when the newest placed member got its node.
 	Since time.Time `json:"since,omitzero"`
-	// Why is the message of the condition Degraded. It is empty for a gang that never had enough
+	// Why is the message of the condition Degraded. It is empty if the gang never had enough
 	// members.
 	Why string `json:"why,omitempty"`
 }
@@ -95,8 +95,8 @@ func (a *asking) degraded(ctx context.Context, shown *progress) (*degradedAnswer
 	return answer, nil
 }
 
-// rowOfDegraded returns the row of a gang that holds nodes below its minCount; false for other
-// work.
+// rowOfDegraded returns the row of a gang that has placed members but too few of them. For other
+// work, it returns false.
 func rowOfDegraded(w *whatif.Workload) (degradedRow, bool) {
 	row := degradedRow{Gang: unitName(w.Namespace, w.Name, true), Queue: w.Queue, Needed: w.MinCount}
 	var placed []*corev1.Pod
@@ -118,7 +118,7 @@ func rowOfDegraded(w *whatif.Workload) (degradedRow, bool) {
 	return row, w.Gang && row.Placed > 0 && !enough
 }
 
-// gpusOf returns how many GPUs a pod requests.
+// gpusOf returns the number of GPUs that a pod requests.
 func gpusOf(pod *corev1.Pod) (sum float64) {
 	for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
 		if workload.IsGPU(string(name)) {

@@ -1,4 +1,4 @@
-// Package app is the kubectl-reprieve command: its subcommands, their questions and the form of
-// their answers. internal/inventory provides the objects and internal/whatif decides, in the same
-// way for a cluster and for a snapshot file. The command never writes to a cluster.
+// Package app is the kubectl-reprieve command: its subcommands and the format of their answers. The
+// objects come from internal/inventory: from a cluster, or from a snapshot file. internal/whatif
+// makes the decisions about them. The command never writes to a cluster.
 package app

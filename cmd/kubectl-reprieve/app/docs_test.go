@@ -11,7 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write the answers into the pages of docs/")
 
-// TestDocumentedAnswers runs the commands of pages and compares the answers.
+// TestDocumentedAnswers runs the commands in pages of docs/ and compares their output with the
+// page.
 func TestDocumentedAnswers(t *testing.T) {
 	t.Parallel()
 	for page, files := range map[string][]string{
@@ -33,7 +34,8 @@ func TestDocumentedAnswers(t *testing.T) {
 	}
 }
 
-// documented runs the commands of a page with some files, and compares the answers.
+// documented runs the commands of a page in a directory with the given files, and compares their
+// output with the page.
 func documented(t *testing.T, page string, files map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(page)

@@ -8,7 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// TestDomainsAreShown checks that why, when and plan show the domains that a decision compared.
+// TestDomainsAreShown checks that why, when and plan print the topology domains that a decision
+// compared.
 func TestDomainsAreShown(t *testing.T) {
 	t.Parallel()
 	step := whatif.Step{Outcome: core.Infeasible, Message: "no room", DomainNotes: []string{"rack=a: room for 1 of 2 now"}}

@@ -17,28 +17,28 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/replay"
 )
 
-// The exit codes. docs/kubectl.md has them for users.
+// The exit codes. docs/kubectl.md documents them.
 const (
-	// exitAnswered: the question has been answered.
+	// exitAnswered: the command answered the question.
 	exitAnswered = 0
-	// exitFailed: an error without a code of its own.
+	// exitFailed: the command failed for a reason that has no exit code of its own.
 	exitFailed = 1
 	// exitUsage: the flags, the manifest, the snapshot or the configuration is invalid.
 	exitUsage = 2
-	// exitNotFound: the object does not exist, or has no pod that the question is about.
+	// exitNotFound: the object does not exist, or has no pod that the command can answer about.
 	exitNotFound = 3
 	// exitForbidden: the caller lacks a permission.
 	exitForbidden = 4
 	// exitUnreachable: the API server does not answer, or does not serve Reprieve's API.
 	exitUnreachable = 5
-	// exitNoRoom: the question has been answered, and some planned work finds no room.
+	// exitNoRoom: the command answered the question, and some of the planned work finds no room.
 	exitNoRoom = 6
 	// exitInterrupted: a command that waits for an event was interrupted. Shells use this code for
 	// SIGINT.
 	exitInterrupted = 130
 )
 
-// codedError is an error with an exit code of its own.
+// codedError is an error that determines the exit code.
 type codedError struct {
 	code int
 	err  error
@@ -54,7 +54,7 @@ func usage(err error) error { return &codedError{exitUsage, err} }
 
 func notFound(err error) error { return &codedError{exitNotFound, err} }
 
-// errNoRoom ends the command with exitNoRoom. Run prints no message for it.
+// errNoRoom ends the command with exitNoRoom. Run prints no message for this error.
 var errNoRoom = errors.New("no room for all")
 
 // codeOf returns the exit code for an error.

@@ -15,13 +15,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// family is an object that PodGroups are derived for, with the objects between it and its pods. For
-// a JobSet, these are its Jobs.
+// family is an object that PodGroups are derived for, with the objects between the object and its
+// pods. Between a JobSet and its pods, these are Jobs.
 type family struct {
 	rule *grouping.Rule
-	// key names the object. Without a namespace, it stands for all objects of that name.
+	// key is the namespace and name of the object. An empty namespace matches every namespace.
 	key types.NamespacedName
-	// between has the objects that the object owns directly or indirectly, except pods.
+	// between has the objects that the object owns, directly or through other objects. Pods are
+	// left out.
 	between sets.Set[relative]
 }
 
@@ -31,10 +32,11 @@ type relative struct {
 	types.NamespacedName
 }
 
-// familyOf returns the family of an object, from the objects in an inventory.
+// familyOf returns the family of an object. It reads the inventory.
 func familyOf(objects *inventory.Inventory, rule *grouping.Rule, key types.NamespacedName) (*family, error) {
 	f := &family{rule: rule, key: key, between: sets.New[relative]()}
-	// A rule lists kinds from the object towards the pods, so one pass over each kind finds all.
+	// The kinds in Through are ordered from the object to its pods. So each owner is known before
+	// the objects that it owns.
 	for _, through := range rule.Through {
 		resource := through.Kind.GroupVersion().WithResource(through.Resource)
 		for _, object := range objects.Objects(inventory.RootName(resource)) {
@@ -52,7 +54,8 @@ func familyOf(objects *inventory.Inventory, rule *grouping.Rule, key types.Names
 	return f, nil
 }
 
-// owns reports whether one of the owners, which are in one namespace, is in the family.
+// owns reports whether one of the owners is the object or between the object and its pods.
+// namespace is the namespace of the owners.
 func (f *family) owns(namespace string, owners []metav1.OwnerReference) bool {
 	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool {
 		gv, err := schema.ParseGroupVersion(o.APIVersion)
@@ -74,13 +77,13 @@ func (f *family) has(pod *corev1.Pod) bool {
 	return label != "" && pod.Labels[label] == f.key.Name && f.isIn(pod.Namespace) || f.owns(pod.Namespace, pod.OwnerReferences)
 }
 
-// storedAs returns the name of the object's kind in an inventory.
+// storedAs returns the key of the object's kind in an inventory.
 func (f *family) storedAs() string {
 	return inventory.RootName(f.rule.Kind.GroupVersion().WithResource(f.rule.Resource))
 }
 
-// nameParts adds the names of the object's pods, and of the PodGroups that these pods name. The
-// names have the form that happenings use.
+// nameParts adds the names of the object's pods to a set, and the names of the PodGroups of these
+// pods. The names have the format of happening.Victim.
 func (f *family) nameParts(objects *inventory.Inventory, to sets.Set[string]) error {
 	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
 	for _, pod := range pods {
@@ -95,8 +98,8 @@ func (f *family) nameParts(objects *inventory.Inventory, to sets.Set[string]) er
 	return err
 }
 
-// hadPod reports whether a Job of the family gives the name in a happening to its pods. This
-// identifies pods that no longer exist.
+// hadPod reports whether the name in a happening has the form that a Job of the family gives to its
+// pods. The pod may no longer exist.
 func (f *family) hadPod(name string) bool {
 	for of := range f.between {
 		if of.Kind == kindJob && isPodOf("pod "+of.NamespacedName.String(), name) {
@@ -106,7 +109,8 @@ func (f *family) hadPod(name string) bool {
 	return false
 }
 
-// unread returns the reason why an inventory lacks objects of the kind; "" if it has all of them.
+// unread returns the reason why an inventory lacks objects of the object's kind. It returns "" if
+// the inventory has all of them.
 func (f *family) unread(objects *inventory.Inventory) string {
 	name := f.storedAs()
 	roots, _ := objects.Roots()

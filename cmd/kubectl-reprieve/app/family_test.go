@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// framed returns a snapshot of a cluster with one node of 4 GPUs and the given objects, by
-// resource.
+// framed returns a snapshot with one node of 4 GPUs and the given objects. objects maps resources
+// to objects in JSON.
 func framed(objects map[string][]string) string {
 	all := map[string][]string{
 		"namespaces": {`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default","uid":"ns"}}`},
@@ -28,13 +28,14 @@ func framed(objects map[string][]string) string {
 "counts":{%s},"objects":{%s}}`, strings.Join(counts, ","), strings.Join(parts, ","))
 }
 
-// owned returns the metadata of an object whose owner has the given kind and name. The UID of the
-// owner is its name.
+// owned returns JSON for metadata: the owner reference to an object of the given kind and name. The
+// UID of the owner is its name.
 func owned(apiVersion, kind, name string) string {
 	return fmt.Sprintf(`,"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"controller":true}]`, apiVersion, kind, name, name)
 }
 
-// asking returns a pod that requests GPUs, on the given node; "" for a pod without a node.
+// asking returns a pod that requests GPUs. node is the node of the pod, or "". metadata is
+// additional JSON.
 func asking(name, metadata, node string, gpus int) string {
 	phase, placed := "Pending", ""
 	if node != "" {
@@ -55,7 +56,7 @@ func replica(set string, index int, node string) []string {
 	return out
 }
 
-// families returns a snapshot with two JobSets and three LeaderWorkerSets. One JobSet is a gang. The
+// families returns a snapshot with two JobSets, one of them a gang, and three LeaderWorkerSets. The
 // LeaderWorkerSets have one, two and no waiting replicas.
 func families() string {
 	object := func(apiVersion, kind, name, annotations, spec string) string {
@@ -83,7 +84,8 @@ func families() string {
 		"leaderworkersets.leaderworkerset.x-k8s.io": {lws("both"), lws("calm"), lws("serve")},
 		"podgroups.reprieve.dev": {strings.Replace(victimGroup("made", ""), `"uid":"uid-made"`, `"uid":"uid-made"`+owned(sets, "JobSet", "idle"), 1),
 			strings.Replace(victimGroup("past", ""), `"uid":"uid-past"`, `"uid":"uid-past"`+owned("batch/v1", "Job", "past"), 1),
-			// This PodGroup belongs to a JobSet of the same name in another namespace.
+			// The owner of this PodGroup is in another namespace. It has the name of a JobSet in
+			// this namespace.
 			strings.Replace(victimGroup("far", ""), `"namespace":"default","name":"far"`, `"namespace":"far","name":"far"`+owned(sets, "JobSet", "loose"), 1),
 		},
 		"pods": slices.Concat(
@@ -96,7 +98,7 @@ func families() string {
 	})
 }
 
-// TestWorkOfEveryKind checks questions about the object that pods belong to, for every kind.
+// TestWorkOfEveryKind checks questions that name the owner of the pods, for every kind of owner.
 func TestWorkOfEveryKind(t *testing.T) {
 	t.Parallel()
 	const cluster = "cluster.json"
@@ -109,8 +111,8 @@ func TestWorkOfEveryKind(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want int
-		// wantOut are parts of the output, wantNot are texts that it may not contain, and wantErr
-		// are parts of the error's line.
+		// wantOut are texts that the output must contain, and wantNot are texts that it must not
+		// contain. wantErr is a text that the line with the error must contain.
 		wantOut, wantNot []string
 		wantErr          string
 	}{
@@ -152,8 +154,8 @@ func TestWorkOfEveryKind(t *testing.T) {
 	}
 }
 
-// TestHistoryByAnObject checks that history lists the objects of the kinds that own the preemptor's
-// pods.
+// TestHistoryByAnObject checks history for an owner of pods, such as a JobSet: it has the
+// preemptions by all pods of the owner.
 func TestHistoryByAnObject(t *testing.T) {
 	t.Parallel()
 	event := `{"metadata":{"namespace":"default","name":"v"},"eventTime":"2026-03-01T11:00:00.000000Z","reason":"Preempted","type":"Normal",

@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/escape"
 )
 
-// The formats of answers.
+// The values of --output.
 const (
 	formatTable = "table"
 	formatWide  = "wide"
@@ -22,7 +22,7 @@ const (
 	formatYAML  = "yaml"
 )
 
-// answerVersion is the version of the answers in JSON and YAML.
+// answerVersion is the apiVersion of answers in JSON and YAML.
 const answerVersion = "cli.reprieve.dev/v1"
 
 func formats() []string { return []string{formatTable, formatWide, formatJSON, formatYAML} }
@@ -34,14 +34,16 @@ func (a *asking) checkFormat() error {
 	return nil
 }
 
-// typed is the first part of all answers in JSON and YAML.
+// typed has the first fields of every answer in JSON and YAML. Taken is the time of the objects
+// that the answer is about.
 type typed struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
 	Taken      time.Time `json:"taken"`
 }
 
-// write prints an answer: the value as JSON or YAML, or the text of show for people.
+// write prints an answer in the format of the flags: value as JSON or YAML, or the text that show
+// prints.
 func (a *asking) write(value any, show func(to io.Writer, wide bool) error) error {
 	var text []byte
 	var err error
@@ -50,7 +52,7 @@ func (a *asking) write(value any, show func(to io.Writer, wide bool) error) erro
 		text, err = json.MarshalIndent(value, "", "  ")
 		text = append(text, '\n')
 	case formatYAML:
-		// The YAML package rejects control characters, but accepts their escapes.
+		// The YAML package rejects control characters in JSON but accepts their escapes.
 		if text, err = json.Marshal(value); err == nil {
 			text, err = yaml.JSONToYAML(escape.Text(text))
 		}
@@ -70,7 +72,8 @@ func (a *asking) write(value any, show func(to io.Writer, wide bool) error) erro
 func table(to io.Writer, rows [][]string) error {
 	var text strings.Builder
 	out := printers.GetNewTabWriter(&text)
-	// Text from others, such as the notes of events, must fit in one line and one column.
+	// Cells may be text from users, such as the messages of events. Each must stay in one line and
+	// one column.
 	for _, row := range rows {
 		for i := range row {
 			row[i] = paintedLine(row[i])
@@ -90,7 +93,8 @@ func table(to io.Writer, rows [][]string) error {
 	return nil
 }
 
-// paintedLine returns a text as one line, with its colours and without control characters.
+// paintedLine returns a text as one line, without control characters. It keeps the marks of
+// colours.
 func paintedLine(text string) string {
 	var out strings.Builder
 	for {
@@ -104,7 +108,8 @@ func paintedLine(text string) string {
 	}
 }
 
-// unpainted returns a text without its colours, which take no room on a terminal.
+// unpainted returns a text without the marks of colours, which must not count in the width of a
+// column.
 func unpainted(text string) string {
 	var out strings.Builder
 	for {
@@ -117,7 +122,7 @@ func unpainted(text string) string {
 	}
 }
 
-// repainted returns a line of a table with the colours of its cells.
+// repainted puts the marks of colours in the cells back into a line of a table.
 func repainted(line string, cells []string) string {
 	var out strings.Builder
 	for _, cell := range cells {
@@ -129,30 +134,31 @@ func repainted(line string, cells []string) string {
 	return out.String() + line
 }
 
-// mark begins a mark in output. The writer of the output replaces marks by the sequences of a
-// terminal, and escapes all sequences in other text.
+// mark begins the mark of a colour in output. A letter follows. The writer of the output replaces
+// marks with terminal sequences, and escapes the terminal sequences in all other text.
 const mark = "\xff"
 
-// The colours of words that describe a state.
+// The marks of colours for words that describe a state, and other marks.
 const (
 	good = mark + "g"
 	fair = mark + "f"
 	bad  = mark + "b"
 	bold = mark + "B"
-	// uncoloured ends a colour, and cleared clears the line.
+	// uncoloured ends a colour.
 	uncoloured = mark + "0"
-	cleared    = mark + "c"
+	// cleared clears the line.
+	cleared = mark + "c"
 )
 
-// colourMarks returns the sequences of the colours.
+// colourMarks maps the letters of colour marks to terminal sequences.
 func colourMarks() map[byte]string {
 	return map[byte]string{'g': "\x1b[32m", 'f': "\x1b[33m", 'b': "\x1b[31m", 'B': "\x1b[1m", '0': "\x1b[0m"}
 }
 
-// progressMarks returns the sequences for a line that changes.
+// progressMarks maps the letter of the mark that clears a line to the terminal sequence.
 func progressMarks() map[byte]string { return map[byte]string{'c': "\r\x1b[K"} }
 
-// paint returns a text in a colour on a terminal, and unchanged elsewhere.
+// paint returns a text in a colour. If the output is not a terminal, it returns the text unchanged.
 func (a *asking) paint(colour, text string) string {
 	if !a.coloured {
 		return text
@@ -172,7 +178,7 @@ func hours(h float64) string {
 	}
 }
 
-// plural returns a number with its noun, in the singular or the plural.
+// plural returns a number with its noun in the singular or the plural, such as "2 pods".
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

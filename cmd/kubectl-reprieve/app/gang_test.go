@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// queued is the metadata of a pod in the queue team.
+// queued is JSON for the metadata of a pod: the label of the queue team.
 const queued = `,"labels":{"reprieve.dev/queue":"team"}`
 
-// limited returns a cluster with a queue at its limit of 4 GPUs. A running pod with the given
-// priority uses them, and is protected for another 50 minutes. Another pod of the queue waits.
+// limited returns a snapshot with a queue at its limit of 4 GPUs. A running pod uses all 4; it has
+// the given priority and is protected for another 50 minutes. Another pod of the queue waits.
 func limited(priority string) string {
 	old := strings.Replace(asking("old", queued, "node-a", 4), `"priority":10`, `"priority":`+priority, 1)
 	old = strings.Replace(old, `"status":{`, `"status":{"conditions":[{"type":"PodScheduled","status":"True","lastTransitionTime":"2026-03-01T11:00:00Z"}],`, 1)
@@ -21,10 +21,12 @@ func limited(priority string) string {
 	})
 }
 
-// gangs returns a cluster with three gangs and a Job. The first gang needs 2 members of 1 GPU, and
-// a scheduling gate blocks its third member. Such gates block all members of the second gang. The
-// Job is no gang, and a gate blocks its pod. The third gang, of scheduling.k8s.io, needs 3 members
-// of 4 GPUs.
+// gangs returns a snapshot with three gangs and a Job:
+//
+//   - A gang that needs 2 members of 1 GPU. A scheduling gate blocks its third member.
+//   - A gang whose members all have a scheduling gate.
+//   - A gang of scheduling.k8s.io that needs 3 members of 4 GPUs.
+//   - A Job that is no gang. Its pod has a scheduling gate.
 func gangs() string {
 	own := func(name string) string {
 		return strings.ReplaceAll(`{"apiVersion":"reprieve.dev/v1alpha1","kind":"PodGroup","metadata":{"namespace":"default","name":"NAME","uid":"group-NAME"},
@@ -54,8 +56,8 @@ func gangs() string {
 	})
 }
 
-// TestGangsAndLimits checks that the cause of a wait is the cause that the scheduler would report
-// for the workload, and not that of its first pod.
+// TestGangsAndLimits checks the reported cause of a wait. It must be the cause that the scheduler
+// reports for the whole workload, not the cause for its first pod alone.
 func TestGangsAndLimits(t *testing.T) {
 	t.Parallel()
 	const protected, room = "PreemptMinRuntime of queue team protects default/old", "there is room as things are: gang of 2 fits"
@@ -67,7 +69,8 @@ func TestGangsAndLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want int
-		// wantOut are parts of the output, and wantNot are texts that it may not contain.
+		// wantOut are texts that the output must contain, and wantNot are texts that it must not
+		// contain.
 		wantOut, wantNot []string
 	}{
 		"when, at a limit behind a protection": {

@@ -15,12 +15,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
-// historyAnswer is the answer of history.
+// historyAnswer is the answer of the subcommand history.
 type historyAnswer struct {
 	typed
 	Preemptions []happening `json:"preemptions"`
-	// QueueUnknown counts the preemptions that are left out because the queue of the victim is not
-	// known. It is set only if the question names a queue.
+	// QueueUnknown counts preemptions that the answer leaves out because the victim's queue is not
+	// known. It is 0 if the question names no queue.
 	QueueUnknown int `json:"queueUnknown,omitempty"`
 }
 
@@ -63,14 +63,13 @@ the scheduler would have it now, as long as the victim is there; others are left
 	return cmd
 }
 
-// historyFilter selects preemptions.
+// historyFilter selects preemptions. Each zero field selects all.
 type historyFilter struct {
-	// namespace is the namespace of victims, or "" for all. queue is their leaf queue, or "" for
-	// any.
+	// namespace is the namespace of the victims, and queue is their leaf queue.
 	namespace, queue string
-	// preemptor is POD or KIND/NAME; "" for any.
+	// preemptor names the preemptor, as POD or KIND/NAME.
 	preemptor string
-	// since is the largest age of the preemptions; 0 for no limit.
+	// since is the maximum age of the preemptions.
 	since  time.Duration
 	record recordSource
 }
@@ -116,10 +115,11 @@ func (a *asking) history(ctx context.Context, shown *progress, wanted *historyFi
 	return answer, nil
 }
 
-// readParties reads the objects and, if queues matter, the workloads among them. The scheduler's
-// configuration is needed for the queues of workloads, and for the kinds of objects that identify
-// the pods of a preemptor. A caller without permission to list all objects gets the objects of the
-// namespace, unless it is "".
+// readParties reads the objects. If queues is true, it also returns the workloads with their
+// queues, by the names that happenings have for them. It reads the scheduler's configuration only
+// if queues is true, or if a grouping rule finds the pods of the subject by. In the other cases, a
+// caller without permission to list all objects gets the objects of the namespace, unless namespace
+// is "".
 func (a *asking) readParties(ctx context.Context, shown *progress, namespace string, queues bool, by *subject) (*inventory.Inventory, map[string]report.Party, error) {
 	if !queues && (by == nil || by.rule == nil) {
 		objects, err := a.read(ctx, shown)
@@ -181,8 +181,8 @@ func showPreemptions(to io.Writer, answer *historyAnswer, wide bool) error {
 	return table(to, rows)
 }
 
-// isNamed reports whether a name in a happening is the name of the subject, in any namespace, or of
-// a pod of the subject's Job.
+// isNamed reports whether a name in a happening is the name of the subject or of a pod of the
+// subject's Job. It ignores the namespace.
 func (s *subject) isNamed(name string) bool {
 	kind, rest, _ := strings.Cut(name, " ")
 	_, own, _ := strings.Cut(rest, "/")
@@ -192,9 +192,9 @@ func (s *subject) isNamed(name string) bool {
 	return strings.EqualFold(kind, s.kind) && own == s.key.Name
 }
 
-// namesIn returns a function that reports whether a name in a happening belongs to the subject. The
-// name may be the subject's, or the name of one of its pods or PodGroups, in any namespace. Without
-// a subject, every name matches.
+// namesIn returns a function that reports whether a name in a happening belongs to the subject. A
+// name belongs to the subject if it names the subject, one of its pods or one of its PodGroups, in
+// any namespace. Without a subject, the function returns true for every name.
 func (s *subject) namesIn(objects *inventory.Inventory) (func(name string) bool, error) {
 	if s == nil {
 		return func(string) bool { return true }, nil

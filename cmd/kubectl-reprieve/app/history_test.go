@@ -19,7 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// profiles returns a configuration with two profiles of Reprieve, each with arguments.
+// profiles returns a scheduler configuration with two profiles. first and second are the arguments
+// of Reprieve in these profiles.
 func profiles(t *testing.T, first, second string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "next.yaml"))
@@ -32,8 +33,8 @@ func profiles(t *testing.T, first, second string) string {
 	return head + "profiles:\n" + one + two
 }
 
-// taken returns a snapshot with the Queues a and b, a namespace whose default queue is b, and
-// preempted pods and groups.
+// taken returns a snapshot with the Queues a and b, and a namespace whose default Queue is b.
+// victims are preempted pods and PodGroups in JSON.
 func taken(victims ...string) string {
 	queue := func(name string) string {
 		return fmt.Sprintf(`{"apiVersion":"reprieve.dev/v1alpha1","kind":"Queue","metadata":{"name":%q,"uid":%q},"spec":{"quota":{"nvidia.com/gpu":"4"}}}`, name, "queue-"+name)
@@ -56,7 +57,7 @@ func taken(victims ...string) string {
 		len(pods), len(groups), queue("a"), queue("b"), strings.Join(pods, ","), strings.Join(groups, ","))
 }
 
-// victimPod returns a preempted pod with the given metadata, spec and phase.
+// victimPod returns a preempted pod. metadata and spec are additional JSON fields.
 func victimPod(name, metadata, spec, phase string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":%q,"uid":%q%s},
 "spec":{"priority":10,"containers":[{"name":"c","image":"i"}]%s},"status":{"phase":%q,"conditions":[{"type":"DisruptionTarget","status":"True",
@@ -64,15 +65,15 @@ func victimPod(name, metadata, spec, phase string) string {
 		name, "uid-"+name, metadata, spec, phase)
 }
 
-// victimGroup returns a preempted PodGroup with the given spec.
+// victimGroup returns a preempted PodGroup. spec is additional JSON.
 func victimGroup(name, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":"reprieve.dev/v1alpha1","kind":"PodGroup","metadata":{"namespace":"default","name":%q,"uid":%q},
 "spec":{"schedulingPolicy":{"gang":{"minCount":1}}%s},"status":{"lastDisruption":{"time":"2026-03-01T11:00:00Z","rule":"Reclaim",
 "preemptor":{"kind":"Pod","namespace":"default","name":"urgent"}}}}`, name, "uid-"+name, spec)
 }
 
-// TestHistoryOfAQueue checks that the queue of a victim is the queue that the scheduler uses,
-// regardless of the place that names it.
+// TestHistoryOfAQueue checks that history finds the queue of a victim in the same places as the
+// scheduler does.
 func TestHistoryOfAQueue(t *testing.T) {
 	t.Parallel()
 	const ours = `,"nodeName":"n","schedulerName":"reprieve-scheduler"`
@@ -80,9 +81,9 @@ func TestHistoryOfAQueue(t *testing.T) {
 	config := profiles(t, "queueLabelKey: example.com/queue", "groups: {labels: [kai]}")
 	for name, c := range map[string]struct {
 		victim, queue string
-		// member names the group of the pod; "" for none.
+		// member is the name of the pod's PodGroup; "" for none.
 		member string
-		// want is a part of the output.
+		// want is a text that the output must contain.
 		want string
 	}{
 		"by the label":                        {victim: victimPod("v", `,"labels":{"example.com/queue":"a"}`, ours, "Running"), queue: "a", want: "pod default/v "},
@@ -111,8 +112,8 @@ func TestHistoryOfAQueue(t *testing.T) {
 	}
 }
 
-// TestHistoryOfAQueueByDefault checks that, without a configuration, groups and their members
-// without a queue are in the default queue of the namespace.
+// TestHistoryOfAQueueByDefault checks history without a configuration file: PodGroups that name no
+// queue, and their members, are in the default queue of the namespace.
 func TestHistoryOfAQueueByDefault(t *testing.T) {
 	t.Parallel()
 	member := victimPod("m", `,"labels":{"reprieve.dev/pod-group":"full"}`, `,"schedulerName":"reprieve-scheduler"`, "Pending")
@@ -128,15 +129,15 @@ func TestHistoryOfAQueueByDefault(t *testing.T) {
 	}
 }
 
-// TestHistoryOfMembers checks that members that were preempted one by one have a line each, and
-// that their group has none.
+// TestHistoryOfMembers checks members that were preempted one by one. Each member has a line, and
+// its PodGroup has none.
 func TestHistoryOfMembers(t *testing.T) {
 	t.Parallel()
 	const label, node = `,"labels":{"reprieve.dev/pod-group":"g"}`, `,"nodeName":"n","schedulerName":"reprieve-scheduler"`
 	named := strings.Replace(victimGroup("g", ""), `"rule":"Reclaim"`, `"rule":"Reclaim","pods":["g-0","g-1"]`, 1)
 	for name, c := range map[string]struct {
 		victims []string
-		// want has the first words of the output's lines.
+		// want has the first words of each line of the output.
 		want []string
 	}{
 		"the status names them, and they have gone":        {victims: []string{named}, want: []string{"pod default/g-0", "pod default/g-1"}},
@@ -163,8 +164,9 @@ func TestHistoryOfMembers(t *testing.T) {
 	}
 }
 
-// TestHistoryOfWhatHasGone checks that the queue of a deleted victim comes from the group that it
-// was evicted with. Without a group, the output says that the queue is not known.
+// TestHistoryOfWhatHasGone checks the queue of a deleted victim. It is the queue of the PodGroup
+// that the victim was evicted with. Without such a PodGroup, the output reports that the queue is
+// not known.
 func TestHistoryOfWhatHasGone(t *testing.T) {
 	t.Parallel()
 	event := func(name, note string) string {
@@ -179,7 +181,8 @@ func TestHistoryOfWhatHasGone(t *testing.T) {
 	const leftOut = "Left out: 1 preemption whose victim's queue is no longer known.\n"
 	for name, c := range map[string]struct {
 		args []string
-		// want is a part of the output, and wantNot is a text that it may not contain; "" for none.
+		// want is a text that the output must contain, and wantNot is a text that it must not
+		// contain.
 		want, wantNot string
 	}{
 		"its queue":                         {args: []string{"--queue", "a"}, want: "pod default/member ", wantNot: "default/alone"},
@@ -201,7 +204,8 @@ func TestHistoryOfWhatHasGone(t *testing.T) {
 	}
 }
 
-// told returns the message on a victim that is evicted alone, or with a PodGroup.
+// told returns the message on a victim. group is the PodGroup that the victim was evicted with; ""
+// for none.
 func told(group string) string {
 	said := "preempted by Pod default/urgent (priority 100): Reclaim, the victim's priority is 10"
 	if group == "" {
@@ -210,7 +214,8 @@ func told(group string) string {
 	return core.ToldMember(said, "default", group)
 }
 
-// TestUIOfTheCluster checks that the page has the queue that the scheduler uses for a victim.
+// TestUIOfTheCluster checks that the page of the subcommand ui has the victim's queue, as the
+// scheduler determines it.
 func TestUIOfTheCluster(t *testing.T) {
 	t.Parallel()
 	snapshot := filepath.Join(t.TempDir(), "cluster.json")

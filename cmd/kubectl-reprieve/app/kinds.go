@@ -14,24 +14,25 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// kindJob is the kind that needs no rule: every snapshot has Jobs, and pods name their Job.
+// kindJob is the kind of Jobs. It needs no grouping rule: every snapshot has the Jobs, and each pod
+// names its Job as the owner.
 const kindJob = "Job"
 
-// workArgument is the argument for work in the help.
+// workArgument describes the argument that names work in the help.
 const workArgument = "POD|KIND/NAME"
 
-// workKind is a kind of objects that a question may name.
+// workKind is a kind of objects that a question can name.
 type workKind struct {
 	schema.GroupVersionKind
 	resource, short string
-	// rare is true for a kind that most clusters have no objects of.
+	// rare is true if most clusters have no objects of the kind.
 	rare bool
-	// rule finds the pods of an object; nil for kinds that need no rule.
+	// rule is the grouping rule that finds the pods of an object; nil if no rule is needed.
 	rule *grouping.Rule
 }
 
-// workKinds returns Pod, Job and the kinds of groups, then the other kinds that PodGroups are
-// derived for by built-in rules.
+// workKinds returns the kinds that a question can name. Pod, Job, PodGroup and CompositePodGroup
+// come first, then the kinds with a built-in grouping rule.
 func workKinds() []workKind {
 	out := []workKind{
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), resource: "pods", short: "po"},
@@ -39,7 +40,7 @@ func workKinds() []workKind {
 		{GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind(kindPodGroup), resource: "podgroups", short: "pg"},
 		{GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind(kindComposite), resource: "compositepodgroups", short: "cpg", rare: true},
 	}
-	// The definitions of these two kinds have short names.
+	// The CustomResourceDefinitions of these two kinds define short names.
 	short := map[string]string{"LeaderWorkerSet": "lws", "SparkApplication": "sparkapp"}
 	rules := grouping.BuiltIn()
 	delete(rules, kindJob)
@@ -50,9 +51,9 @@ func workKinds() []workKind {
 	return out
 }
 
-// kindNamed returns the kind for a word, in any form that kubectl accepts: po, pods, job,
-// jobs.batch, lws, podgroups.reprieve.dev, podgroups.v1alpha1.reprieve.dev and the like. It returns
-// false if a question may not name the kind.
+// kindNamed returns the kind that a word names. The word can have any form that kubectl accepts,
+// such as po, pods, jobs.batch, lws or podgroups.v1alpha1.reprieve.dev. kindNamed returns false if
+// the word names no kind of workKinds.
 func kindNamed(word string) (workKind, bool) {
 	resource, rest, _ := strings.Cut(strings.ToLower(word), ".")
 	for _, kind := range workKinds() {
@@ -65,7 +66,7 @@ func kindNamed(word string) (workKind, bool) {
 
 func (k *workKind) singular() string { return strings.ToLower(k.Kind) }
 
-// stored returns the name of the kind in an inventory.
+// stored returns the key of the kind in an inventory.
 func (k *workKind) stored() string {
 	of := k.GroupVersion().WithResource(k.resource)
 	if k.rule != nil {
@@ -74,7 +75,7 @@ func (k *workKind) stored() string {
 	return inventory.NameOf(of)
 }
 
-// kindsInWords lists the kinds for people.
+// kindsInWords returns the names of the kinds as text for a message.
 func kindsInWords() string {
 	kinds := workKinds()
 	words := make([]string, len(kinds))

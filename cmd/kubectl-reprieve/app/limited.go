@@ -20,12 +20,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// told is a message about work, from a condition or an event.
+// told is a message about work that a condition or an event has.
 type told struct {
-	// Of is the object, by kind and name. If several pods have the same message, Of is the first of
-	// them, and Pods is their number.
-	Of   string `json:"of"`
-	Pods int    `json:"pods,omitempty"`
+	// Of is the kind and name of the object. If several pods have the same message, Of is the first
+	// pod.
+	Of string `json:"of"`
+	// Pods is the number of pods that have the message in a condition; 0 for other messages.
+	Pods int `json:"pods,omitempty"`
 	// Type is the type of the condition; empty for an event.
 	Type    string    `json:"type,omitempty"`
 	Reason  string    `json:"reason"`
@@ -33,7 +34,7 @@ type told struct {
 	Since   time.Time `json:"since,omitzero"`
 }
 
-// text returns the message with its object and its reason, for people.
+// text returns the message with its object and its reason.
 func (t *told) text() string {
 	of := t.Of
 	if t.Pods > 1 {
@@ -54,8 +55,9 @@ func conditionTold(of string, c *metav1.Condition) told {
 	return told{Of: of, Type: c.Type, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.UTC()}
 }
 
-// gatherWhatMayBe reads the objects. If the caller has no permission to list cluster-scoped objects
-// such as nodes, it reads the objects of the namespace that the caller may list.
+// gatherWhatMayBe reads the objects that a decision depends on. A caller may lack the permission to
+// list cluster-scoped objects such as nodes. Then gatherWhatMayBe reads the objects of one
+// namespace that the caller may list.
 func (a *asking) gatherWhatMayBe(ctx context.Context, shown *progress, namespace string) (*question, error) {
 	asked, err := a.gather(ctx, shown)
 	var forbidden *inventory.ForbiddenError
@@ -79,7 +81,7 @@ func (a *asking) gatherWhatMayBe(ctx context.Context, shown *progress, namespace
 	var none *inventory.ForbiddenError
 	switch {
 	case errors.As(listErr, &none):
-		// The caller may list nothing in the namespace either, so the error is about the whole
+		// The caller may list nothing in the namespace either. Return the error about the whole
 		// cluster.
 		return nil, err
 	case listErr != nil:
@@ -103,8 +105,8 @@ func (a *asking) gatherWhatMayBe(ctx context.Context, shown *progress, namespace
 	return asked, nil
 }
 
-// blocked returns the conditions of the subject's PodGroups that block the subject regardless of
-// free capacity.
+// blocked returns the conditions of the subject's PodGroups with a cause other than a lack of free
+// room.
 func (s *subject) blocked() []told {
 	var out []told
 	for _, pg := range s.all {
@@ -120,11 +122,11 @@ func (s *subject) blocked() []told {
 	return out
 }
 
-// mostEvents bounds how many events an answer has.
+// mostEvents is the maximum number of events in an answer.
 const mostEvents = 5
 
-// toldOf returns the messages of the conditions and warning events of a subject. Conditions of its
-// PodGroups come first, then conditions of its pods.
+// toldOf returns the messages about a subject: the conditions of its PodGroups, then the conditions
+// of its pods, then warning events.
 func (a *asking) toldOf(ctx context.Context, about *subject) ([]told, error) {
 	out := about.blocked()
 	for _, pg := range about.all {
@@ -165,8 +167,8 @@ func (a *asking) toldOf(ctx context.Context, about *subject) ([]told, error) {
 	return out, nil
 }
 
-// toldPods returns the messages of the subject's pods in their conditions PodScheduled, each
-// message once.
+// toldPods returns the messages in the conditions PodScheduled of the subject's pending pods. Pods
+// with the same message share an entry.
 func (s *subject) toldPods() []told {
 	var out []told
 	for _, pod := range s.pending() {

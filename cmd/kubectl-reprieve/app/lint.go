@@ -12,7 +12,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// lintAnswer is the answer of lint.
+// lintAnswer is the answer of the subcommand lint.
 type lintAnswer struct {
 	typed
 	Mistakes []whatif.Mistake `json:"mistakes"`

@@ -26,22 +26,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// keptDecisions is the number of decisions of a scheduler that ui remembers. The scheduler itself
-// remembers the latest thousand.
+// keptDecisions is the maximum number of a scheduler's decisions in the memory of the subcommand
+// ui. The scheduler itself keeps the latest thousand.
 const keptDecisions = 10_000
 
-// keptSamples is the number of samples of the cluster's queues that ui remembers: one sample every
-// freshFor, for six hours.
+// keptSamples is the maximum number of samples of the cluster's queues in the memory of the
+// subcommand ui. With one sample in each freshFor, these are six hours.
 const keptSamples = 1440
 
-// decisionsPath is the path of a scheduler's latest decisions.
+// decisionsPath is the URL path of a scheduler's latest decisions.
 const decisionsPath = "/debug/reprieve/decisions"
 
-// noteCluster describes the gaps of a page without complete decisions.
+// noteCluster is a note on a page whose decisions are read from the cluster's objects. It lists the
+// missing data.
 const noteCluster = "The decisions come from statuses and events. They are preemptions only, without the lost work. " +
 	"Give kubectl reprieve ui the files of a decision log, or --scheduler, for whole decisions."
 
-// schedulerEndpoint is the secure port of a scheduler.
+// schedulerEndpoint is the secure port of a scheduler. url is its address. authority is the file
+// with the certificate authority; "" for none.
 type schedulerEndpoint struct {
 	url, authority string
 }
@@ -52,7 +54,8 @@ func (e *schedulerEndpoint) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&e.authority, "scheduler-certificate-authority", "", "File with the certificate that the scheduler's is signed by; without one, --scheduler has to be on this machine.")
 }
 
-// liveSource returns the source for ui: files, a scheduler, or the objects of the cluster.
+// liveSource returns the input of the subcommand ui. It is read from decision logs, from a
+// scheduler, or from the objects of the cluster.
 func (a *asking) liveSource(files []string, scheduler schedulerEndpoint, plan []string) (inputSource, error) {
 	switch {
 	case len(plan) > 0 && (len(files) > 0 || scheduler.url != ""):
@@ -84,8 +87,8 @@ func (a *asking) liveSource(files []string, scheduler schedulerEndpoint, plan []
 	}
 }
 
-// schedulerSource returns a source that reads the decisions in a scheduler's memory, as the user of
-// the kubeconfig, and remembers them.
+// schedulerSource returns a source that reads the latest decisions of a scheduler, with the
+// credentials of the kubeconfig. It remembers the decisions that it has read.
 func (a *asking) schedulerSource(scheduler schedulerEndpoint) (inputSource, error) {
 	client, where, err := a.schedulerClient(scheduler)
 	if err != nil {
@@ -109,8 +112,8 @@ func (a *asking) schedulerSource(scheduler schedulerEndpoint) (inputSource, erro
 	}, nil
 }
 
-// schedulerClient returns a client for a scheduler, as the user of the kubeconfig, and the URL of
-// the scheduler's decisions.
+// schedulerClient returns an HTTP client for a scheduler, with the credentials of the kubeconfig.
+// It also returns the URL of the scheduler's decisions.
 func (a *asking) schedulerClient(scheduler schedulerEndpoint) (*http.Client, string, error) {
 	at, err := url.Parse(scheduler.url)
 	if err != nil || at.Scheme != "https" || at.Host == "" {
@@ -126,12 +129,12 @@ func (a *asking) schedulerClient(scheduler schedulerEndpoint) (*http.Client, str
 	ip := net.ParseIP(at.Hostname())
 	isHere := at.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 	if isHere {
-		// The proxy of the kubeconfig reaches the API server, but not this machine.
+		// The kubeconfig's proxy is for the API server. It cannot reach a port of this machine.
 		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	}
 	if scheduler.authority == "" {
-		// A scheduler usually signs its own certificate. The client sends the caller's token to
-		// another machine only if it can verify the certificate of that machine.
+		// A scheduler usually signs its own certificate. On another machine, verify the
+		// certificate, because the client sends the caller's token.
 		if !isHere {
 			return nil, "", usage(fmt.Errorf("--scheduler %s is another machine: name its authority with --scheduler-certificate-authority, or forward its port to this one", scheduler.url))
 		}
@@ -170,8 +173,8 @@ func askScheduler(ctx context.Context, client *http.Client, where string, beside
 	return records, source, err
 }
 
-// remember merges entries into the known entries, replaces older states of the same entry, and
-// drops the oldest entries.
+// remember merges new entries into the known entries. A new entry replaces a known entry with the
+// same ID. The oldest entries are dropped.
 func remember(known, more []report.Entry) []report.Entry {
 	at := make(map[string]int, len(known))
 	for i := range known {
@@ -187,8 +190,7 @@ func remember(known, more []report.Entry) []report.Entry {
 	return known[max(len(known)-keptDecisions, 0):]
 }
 
-// rememberEnd adds the end of a wait to the known ends, unless it is one of them, and drops the
-// oldest ends.
+// rememberEnd adds the end of a wait to the known ends, if it is new, and drops the oldest ends.
 func rememberEnd(known []decisionlog.WaitEnd, end *decisionlog.WaitEnd) []decisionlog.WaitEnd {
 	if slices.ContainsFunc(known, func(k decisionlog.WaitEnd) bool { return k.Process == end.Process && k.Sequence == end.Sequence }) {
 		return known
@@ -197,9 +199,9 @@ func rememberEnd(known []decisionlog.WaitEnd, end *decisionlog.WaitEnd) []decisi
 	return known[max(len(known)-keptDecisions, 0):]
 }
 
-// clusterSource reads the state of a live cluster. The input has the preemptions from statuses and
-// events, as in history. The sample has the queues, the waiting work, the users of GPUs, and the
-// changes by the planned manifests.
+// clusterSource reads the state of a live cluster. The input has the preemptions in statuses and
+// events, as in the subcommand history. The sample has the queues, the waiting work, the GPUs of
+// each workload, and the effects of the planned manifests.
 func (a *asking) clusterSource(ctx context.Context, planned []manifest.Document) (report.Input, report.Sample, error) {
 	shown := newProgress(io.Discard, a.clock)
 	defer shown.end()
@@ -231,8 +233,8 @@ func (a *asking) clusterSource(ctx context.Context, planned []manifest.Document)
 	return in, now, err
 }
 
-// partiesOf returns the workloads in the cluster with their queues, by the names that preemptions
-// have for them.
+// partiesOf returns the workloads in the cluster, with their queues. The keys are the names of
+// workloads in happenings.
 func partiesOf(ctx context.Context, asked *question) (map[string]report.Party, error) {
 	groups, err := ownGroups(asked.objects)
 	if err != nil {
@@ -262,7 +264,8 @@ func partiesOf(ctx context.Context, asked *question) (map[string]report.Party, e
 	return out, nil
 }
 
-// entriesOf returns the entries of preemptions: one for each preemptor and time.
+// entriesOf returns the entries of the report page for preemptions. Preemptions by one preemptor at
+// one time are one entry.
 func entriesOf(found []happening, parties map[string]report.Party) []report.Entry {
 	type key struct {
 		preemptor string
@@ -298,7 +301,7 @@ func entriesOf(found []happening, parties map[string]report.Party) []report.Entr
 	return out
 }
 
-// party returns the workload for the name in a preemption.
+// party returns the workload that a happening names. known has the workloads of the cluster.
 func party(name string, known map[string]report.Party) report.Party {
 	kind, rest, _ := strings.Cut(name, " ")
 	p := known[name]

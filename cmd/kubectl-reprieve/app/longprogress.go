@@ -8,12 +8,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// lineEvery is the interval between progress lines of a command that takes minutes and does not
-// write to a terminal.
+// lineEvery is the time between two lines of progress, if the output is not a terminal.
 const lineEvery = 10 * time.Second
 
-// newLongProgress is like newProgress, for a command that takes minutes. If the writer is not a
-// terminal but, for example, the log of a CI job, it writes a line at intervals.
+// newLongProgress is newProgress for a command that may take minutes. If the writer is not a
+// terminal, for example in a CI job, it writes a line of progress at intervals of lineEvery.
 func newLongProgress(to io.Writer, clk clock.Clock) *progress {
 	if isTerminal(to) {
 		return newProgress(to, clk)

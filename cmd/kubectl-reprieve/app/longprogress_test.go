@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// TestLongProgress checks the progress of a command whose output is no terminal. If the command
-// takes long, it writes a line at intervals; otherwise it writes none.
+// TestLongProgress checks the progress of a command whose output is no terminal. A command that
+// takes longer than lineEvery writes lines of progress, and a shorter one writes none.
 func TestLongProgress(t *testing.T) {
 	t.Parallel()
 	for seconds, want := range map[int]string{1: "", 25: "hour 9\nhour 19\n"} {

@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// TestLostWorkIsShown checks the lost work in the answers of history, why and plan. A record of an
-// older version has none.
+// TestLostWorkIsShown checks the lost work in the answers of history, why and plan. The records of
+// older versions do not have the lost work.
 func TestLostWorkIsShown(t *testing.T) {
 	t.Parallel()
 	const hour = 3600 * core.MilliDevices

@@ -19,21 +19,23 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// mapping builds a map.
+// mapping builds the map of a report page: the GPUs of each node, by workload.
 type mapping struct {
 	asked   *question
 	parties map[string]report.Party
 	out     *report.Map
-	// nodes and works have indexes in the map, by name. pods has places, by namespace/name.
+	// nodes and works map names to indexes of the nodes and workloads in out.
 	nodes, works map[string]int
-	pods         map[string]podPlace
+	// pods maps namespace/name of a pod to the pod's place in out.
+	pods map[string]podPlace
 }
 
-// podPlace is the place of a pod on the map.
+// podPlace is the place of a pod in a map: the index of the node, and the index of the pod on the
+// node.
 type podPlace struct{ node, at int }
 
-// mapOf returns the GPUs of each workload, and the changes by the planned manifests. It returns nil
-// if no node has GPUs.
+// mapOf returns the map of the GPUs by workload, with the changes that the planned manifests would
+// make. It returns nil if no node has GPUs.
 func (a *asking) mapOf(ctx context.Context, asked *question, parties map[string]report.Party, planned []manifest.Document) (*report.Map, error) {
 	nodes, err := inventory.Decode[*corev1.Node](asked.objects, inventory.Nodes)
 	if err != nil {
@@ -62,7 +64,8 @@ func (a *asking) mapOf(ctx context.Context, asked *question, parties map[string]
 	return m.out, err
 }
 
-// commonGPU returns the most common kind of GPU on the nodes, or "" if the nodes have no GPUs.
+// commonGPU returns the GPU resource with the largest total on the nodes. It returns "" if the
+// nodes have no GPUs.
 func commonGPU(nodes []*corev1.Node) string {
 	total := make(map[string]int64)
 	for _, node := range nodes {
@@ -81,7 +84,7 @@ func commonGPU(nodes []*corev1.Node) string {
 	return most
 }
 
-// addNodes adds the nodes that have the resource, by name.
+// addNodes adds the nodes that have the resource of the map, sorted by name.
 func (m *mapping) addNodes(nodes []*corev1.Node) {
 	nodes = slices.SortedFunc(slices.Values(nodes), func(x, y *corev1.Node) int { return cmp.Compare(x.Name, y.Name) })
 	for _, node := range nodes {
@@ -94,7 +97,7 @@ func (m *mapping) addNodes(nodes []*corev1.Node) {
 	}
 }
 
-// nameOf returns the workload of a pod, by the name that preemptions have for it.
+// nameOf returns the name of a pod's workload, in the format of happening.Victim.
 func (m *mapping) nameOf(pod *corev1.Pod) string {
 	if key, ok := m.asked.workloads().GroupOf(pod); ok {
 		return unitName(key.Namespace, key.Name, true)
@@ -102,7 +105,8 @@ func (m *mapping) nameOf(pod *corev1.Pod) string {
 	return unitName(pod.Namespace, pod.Name, false)
 }
 
-// add puts a pod on a node of the map, unless it requests none of the resource.
+// add puts a pod on a node of the map. A pod that does not request the resource of the map is left
+// out.
 func (m *mapping) add(pod *corev1.Pod, node, work, change string) {
 	at, known := m.nodes[node]
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
@@ -118,7 +122,7 @@ func (m *mapping) add(pod *corev1.Pod, node, work, change string) {
 	n.Pods = append(n.Pods, report.MapPod{Name: pod.Name, Work: m.work(work, pod), Amount: amount.Value(), Change: change})
 }
 
-// work returns the index of a workload in the map.
+// work returns the index of a workload in the map. It adds the workload if the map lacks it.
 func (m *mapping) work(name string, pod *corev1.Pod) int {
 	at, known := m.works[name]
 	if !known {
@@ -130,8 +134,8 @@ func (m *mapping) work(name string, pod *corev1.Pod) int {
 	return at
 }
 
-// planOnMap plans manifests on the cluster of a map. It marks the pods that would be placed and the
-// pods that would be evicted.
+// planOnMap plans the manifests on the cluster of the map. It marks the pods that the scheduler
+// would place and the pods that it would evict.
 func (a *asking) planOnMap(ctx context.Context, m *mapping, documents []manifest.Document) error {
 	namespace, err := a.namespace()
 	if err != nil {
@@ -152,7 +156,7 @@ func (a *asking) planOnMap(ctx context.Context, m *mapping, documents []manifest
 	return nil
 }
 
-// plan records the planned result of one workload.
+// plan records the result of planning one workload.
 func (m *mapping) plan(r *whatif.Result, of *manifest.Workload) {
 	pods := make(map[string]*corev1.Pod, len(of.Pods))
 	for _, pod := range of.Pods {
@@ -178,8 +182,8 @@ func (m *mapping) plan(r *whatif.Result, of *manifest.Workload) {
 	m.out.Plans = append(m.out.Plans, said)
 }
 
-// goes records that pods would be evicted. It removes a pod from the map if the pod was planned and
-// is then evicted again.
+// goes records that planned work would evict pods. If such a pod was itself planned earlier, goes
+// sets its amount of GPUs to 0.
 func (m *mapping) goes(pods []core.VictimPod) {
 	for _, pod := range pods {
 		place, ok := m.pods[pod.Namespace+"/"+pod.Name]

@@ -10,12 +10,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// owners has the names of the objects that made pods. Its keys are the names of the pods in
-// happenings.
+// owners maps the name of a pod to the name of the object that created the pod. Both names have the
+// format of happening.Victim.
 type owners map[string]string
 
-// ownersOf returns the owners of all pods in an inventory. For pods of a Deployment, the owner is
-// the Deployment, not its ReplicaSet.
+// ownersOf returns the owners of all pods in an inventory. The owner of a Deployment's pod is the
+// Deployment, not the ReplicaSet.
 func ownersOf(objects *inventory.Inventory) (owners, error) {
 	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
 	if err != nil {
@@ -36,14 +36,15 @@ func ownersOf(objects *inventory.Inventory) (owners, error) {
 	return out, nil
 }
 
-// mention is a unit in a list of an answer, with a remark.
+// mention is an entry in a list of units: the name of a unit, and a remark about the unit.
 type mention struct {
-	// unit is the name of the unit. said is the remark, which follows the name in the line.
+	// unit is the name. said is the remark, which the line prints after the name.
 	unit, said string
 }
 
-// grouped merges the mentions of one owner's pods that have the same remark, as in "188 pods of
-// deployment default/web". The merged mention takes the place of the first of them.
+// grouped merges mentions of pods if the pods have the same owner and the same remark. The merged
+// name is like "188 pods of deployment default/web". It takes the place of the first merged
+// mention.
 func (o owners) grouped(all []mention) []mention {
 	type same struct{ owner, said string }
 	count, at := make(map[same]int), make(map[same]int)
@@ -65,8 +66,8 @@ func (o owners) grouped(all []mention) []mention {
 	return out
 }
 
-// few returns the mentions to show. Unless wide, it groups them and returns the first few. The
-// second result counts the mentions that are left out.
+// few returns the mentions to print, and the number of mentions that it leaves out. If wide is
+// true, it returns all mentions. Otherwise it merges mentions and returns the first fewShown.
 func (o owners) few(all []mention, wide bool) ([]mention, int) {
 	if wide {
 		return all, 0

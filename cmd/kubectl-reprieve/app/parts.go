@@ -12,21 +12,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// parts has the objects that a look at some work found. It separates changes of the work from
-// changes of its neighbors.
+// parts has the names of the objects that belong to some work. why --watch uses it to ignore
+// changes of other objects in the namespace.
 type parts struct {
 	work *subject
-	// pods has the names of the work's pods. groups has the PodGroups of these pods, including
-	// groups that have yet to be written.
-	pods   sets.Set[string]
+	// pods has the names of the work's pods.
+	pods sets.Set[string]
+	// groups has the keys of the PodGroups of these pods. The scheduler may not have written some
+	// of them yet.
 	groups sets.Set[types.NamespacedName]
-	// together is true if the work includes all pods of the groups and all pods of the owners. It
-	// then includes new pods too, whose names are not in pods.
+	// together is true if every pod of the groups and of the owners belongs to the work. A new pod
+	// with such a group or owner then belongs to the work too.
 	together bool
 	owners   sets.Set[types.UID]
 }
 
-// parts returns the objects that find has found.
+// parts returns the names of the objects that the method find has found.
 func (s *subject) parts() *parts {
 	p := &parts{
 		work: s, pods: sets.New[string](), groups: sets.New[types.NamespacedName](), owners: sets.New[types.UID](),
@@ -52,9 +53,9 @@ func (s *subject) parts() *parts {
 	return p
 }
 
-// have reports whether a pod or a group in the work's namespace is part of the work. It
-// recognizes a new pod by its name, group or owner. The next look finds other new pods, such as the
-// pods of a new Job of a JobSet.
+// have reports whether a pod or a group in the work's namespace is part of the work. It recognizes
+// a new pod by its name, group or owner. It does not recognize some new pods, such as pods of a new
+// Job of a JobSet. The next read of the cluster finds these pods.
 func (p *parts) have(object *unstructured.Unstructured) bool {
 	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 	switch object.GetKind() {

@@ -22,35 +22,35 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
-// happening is a preemption that has begun, from the scheduler's record or from the cluster's
-// objects.
+// happening is a preemption that has begun. It comes from the scheduler's record of decisions, or
+// from objects of the cluster. Workloads and pods have names such as "pod default/web".
 type happening struct {
 	Time time.Time `json:"time"`
-	// Preemptor preempted Victim, by Rule.
+	// Preemptor preempted Victim. Rule is the rule that permitted it.
 	Preemptor string `json:"preemptor"`
 	Victim    string `json:"victim"`
 	Namespace string `json:"namespace"`
 	Rule      string `json:"rule,omitempty"`
 	Message   string `json:"message,omitempty"`
-	// LostDeviceHours is the work that the victim itself lost; nil if the loss is not known.
+	// LostDeviceHours is the work that the victim lost; nil if it is not known. It does not include
+	// the work that other members of the victim's gang lost.
 	LostDeviceHours *float64 `json:"lostDeviceHours,omitempty"`
-	// Source is the origin of this information. Of several sources, the most trusted one counts:
-	// the scheduler's record, then the status of the victim, then an event.
+	// Source is the most trusted source of the preemption; see sourceRecord.
 	Source string `json:"source"`
 
-	// group is the PodGroup that a pod was evicted with, in the form of Victim; "" for none.
-	// memberOf is the PodGroup of a pod that was evicted without the rest of its group; "" for
-	// none, and if the group is not known.
+	// group is the PodGroup that was evicted as a whole with the victim; "" if the victim is no pod
+	// of such a group. memberOf is the PodGroup of a pod that was evicted alone; "" if there is
+	// none or it is not known.
 	group, memberOf string
-	// recorded is true if the happening is in the record. queue is then the victim's leaf queue, ""
-	// for none, and pods has the pods that were evicted with the victim.
+	// recorded is true if the scheduler's record has the happening. Only then, queue is the
+	// victim's leaf queue ("" for none), and pods has the evicted pods of the victim.
 	recorded bool
 	queue    string
 	pods     []core.VictimPod
 }
 
-// queueAmong returns the victim's leaf queue, or "" for none. It uses the record, else the message
-// on the victim, else the known workloads. It returns false if none of these sources has the queue.
+// queueAmong returns the victim's leaf queue; "" for none. It looks in the record, then in the
+// message on the victim, then in the known workloads. If no source has the queue, it returns false.
 func (h *happening) queueAmong(known map[string]report.Party) (string, bool) {
 	if h.recorded {
 		return h.queue, true
@@ -65,7 +65,7 @@ func (h *happening) queueAmong(known map[string]report.Party) (string, bool) {
 	return victim.Queue, ok
 }
 
-// reasonPreempted is the reason of the scheduler's events on victims.
+// reasonPreempted is the reason of the events that the scheduler writes about victims.
 const reasonPreempted = "Preempted"
 
 // preemptions returns the known preemptions, newest first. The sources are the records, the
@@ -91,10 +91,11 @@ func (a *asking) preemptions(ctx context.Context, objects *inventory.Inventory, 
 	return onceEach(out), nil
 }
 
-// onceEach merges happenings about the same preemption: a pod's event, its condition and the record
-// may all report it. The most trusted source gives the time, the rule and the message. If a
-// PodGroup was evicted as a whole, the result has the group and not its pods. A source that is
-// trusted less than the pod's removes no pod. The result is sorted, newest first.
+// onceEach merges happenings about the same preemption, which the record, the victim's condition
+// and an event may all report. The time, rule and message of the most trusted source apply. If a
+// PodGroup was evicted as a whole, onceEach removes the happenings of its pods. It keeps the
+// happening of a pod whose source is more trusted than the source for the PodGroup. The result is
+// sorted, newest first.
 func onceEach(all []happening) []happening {
 	type same struct{ victim, preemptor string }
 	told := make(map[same]int)
@@ -105,7 +106,7 @@ func onceEach(all []happening) []happening {
 	all = slices.DeleteFunc(all, func(h happening) bool { return h.group != "" && told[same{h.group, h.Preemptor}] >= h.trust() })
 	type place struct {
 		at int
-		// newest is the time of the newest happening in the group.
+		// newest is the time of the newest happening about this preemption.
 		newest time.Time
 	}
 	last := make(map[same]place)
@@ -124,7 +125,8 @@ func onceEach(all []happening) []happening {
 	return out
 }
 
-// merged returns one happening for two happenings about the same preemption.
+// merged returns one happening for two happenings about the same preemption. The happening of the
+// more trusted source takes precedence.
 func merged(one, other happening) happening {
 	if other.trust() > one.trust() {
 		one, other = other, one
@@ -137,25 +139,27 @@ func merged(one, other happening) happening {
 	return one
 }
 
-// The sources of happenings.
+// The sources of happenings, the most trusted first.
 const (
 	// sourceRecord is the scheduler's record of its decisions.
 	sourceRecord = "record"
-	// sourceStatus is the status of the victim, which only schedulers and nodes write.
+	// sourceStatus is the status of the victim. Only schedulers and nodes have the permission to
+	// write it.
 	sourceStatus = "status"
-	// sourceEvent is an event. Everybody with the role edit in a namespace may write events there.
+	// sourceEvent is an event. Everybody with the role edit in a namespace may write events there,
+	// so an event may be forged.
 	sourceEvent = "event"
 )
 
-// accordingToEvent is the source that people see for a happening that only an event reports.
+// accordingToEvent is the remark on a happening that only an event reports.
 const accordingToEvent = "according to an event"
 
-// trust returns the rank of the source of a happening; sources with higher ranks are trusted more.
+// trust returns the rank of the source of a happening. A more trusted source has a higher rank.
 func (h *happening) trust() int {
 	return slices.Index([]string{sourceEvent, sourceStatus, sourceRecord}, h.Source) + 1
 }
 
-// byStatus reads the preemptions in the statuses of PodGroups, and in the conditions of pods.
+// byStatus returns the preemptions in the statuses of PodGroups and in the conditions of pods.
 func byStatus(objects *inventory.Inventory) ([]happening, error) {
 	groups, err := ownGroups(objects)
 	if err != nil {
@@ -198,8 +202,7 @@ func byStatus(objects *inventory.Inventory) ([]happening, error) {
 	return out, nil
 }
 
-// preemptorIn returns the preemptor that the message on a victim names; "" for none. groupIn
-// returns the group that the victim was evicted with; "" for none.
+// preemptorIn returns the preemptor that the message on a victim names; "" for none.
 func preemptorIn(message string) string {
 	rest, told := strings.CutPrefix(message, "preempted by ")
 	kind, rest, _ := strings.Cut(rest, " ")
@@ -239,7 +242,7 @@ func preemptorName(p v1alpha1.DisruptionPreemptor) string {
 	return kind + types.NamespacedName{Namespace: p.Namespace, Name: p.Name}.String()
 }
 
-// byEvents returns the preemptions in the API server's events, usually events of the last hour.
+// byEvents returns the preemptions in events. The API server usually keeps events for an hour.
 func (a *asking) byEvents(ctx context.Context, namespace string) ([]happening, error) {
 	told, err := a.events(ctx, namespace, "reason="+reasonPreempted)
 	if err != nil {

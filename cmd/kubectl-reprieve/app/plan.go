@@ -20,19 +20,20 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// planAnswer is the answer of plan.
+// planAnswer is the answer of the subcommand plan.
 type planAnswer struct {
 	typed
 	Results []whatif.Result `json:"results"`
 	Cost    whatif.Cost     `json:"cost"`
 	Ignored []string        `json:"ignored,omitempty"`
-	// Unknown lists objects of unknown kinds that create pods, each with the reason.
+	// Unknown lists given objects that create pods, but are of a kind that plan does not support.
+	// Each entry has the reason.
 	Unknown []string `json:"unknown,omitempty"`
-	// Notes lists likely mistakes in the given objects. It also lists given objects that already
-	// exist in the cluster.
+	// Notes lists likely mistakes in the given objects, and given objects that the cluster already
+	// has.
 	Notes []string `json:"notes,omitempty"`
 
-	// owners names the objects that made the pods of lists.
+	// owners names the creators of pods, to merge pods of one owner in lists.
 	owners owners
 }
 
@@ -154,7 +155,8 @@ func (a *asking) planned(ctx context.Context, shown *progress, documents []manif
 	return answer, nil
 }
 
-// queueLabel returns the label for the queue of a pod in the first profile with Reprieve.
+// queueLabel returns the key of the label that names the queue of a pod. It uses the first profile
+// that has arguments for Reprieve.
 func queueLabel(cfg *config.KubeSchedulerConfiguration) string {
 	for _, profile := range cfg.Profiles {
 		for _, plugin := range profile.PluginConfig {
@@ -169,7 +171,7 @@ func queueLabel(cfg *config.KubeSchedulerConfiguration) string {
 	return v1alpha1.LabelQueue
 }
 
-// showPlan prints an answer of plan for people.
+// showPlan prints an answer of plan as text.
 func (a *asking) showPlan(to io.Writer, answer *planAnswer, wide bool) error {
 	rows := [][]string{{"WORKLOAD", "OUTCOME", "PLACED", "VICTIMS", "GPU-HOURS LOST", "NODES"}}
 	if wide {
@@ -221,8 +223,8 @@ func title(r *whatif.Result) string {
 	return name + " (" + r.Namespace + ")"
 }
 
-// outcomes returns the outcome that all steps have in common, or else the number of steps with each
-// outcome.
+// outcomes returns the outcome of all steps if it is the same. Otherwise it returns the number of
+// steps with each outcome.
 func outcomes(r *whatif.Result) string {
 	var order []core.Outcome
 	counts := make(map[core.Outcome]int)
@@ -268,7 +270,7 @@ func victims(cost whatif.Cost) string {
 	return out
 }
 
-// nodes returns the names of the nodes of the placed pods: the first few, or all if all is true.
+// nodes returns the names of the nodes of the placed pods: all of them, or only the first few.
 func nodes(r *whatif.Result, all bool) string {
 	const few = 3
 	var names []string
@@ -289,7 +291,8 @@ func nodes(r *whatif.Result, all bool) string {
 	}
 }
 
-// showSteps prints the details that the table leaves out: each decision in words, with its victims.
+// showSteps prints each decision in words, with its victims. The table of showPlan leaves these
+// out.
 func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool) {
 	said := ""
 	for i := range r.Steps {
@@ -337,14 +340,14 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool)
 	}
 }
 
-// lossOf returns the hours that the pods of a victim had their resources, the work that they lose,
-// and how often preemptions stopped their group before.
+// lossOf describes the loss of a victim: the GPU-hours of its pods so far, the lost work in
+// device-hours, and the earlier stops of its group.
 func lossOf(v *whatif.Victim) string {
 	return fmt.Sprintf("%s GPU-hours, %s device-hours lost%s", hours(v.Cost.GPUHours), hours(v.Cost.LostDeviceHours), stopsBefore(v.Stops))
 }
 
-// stopsBefore returns how often preemptions stopped a group before, since it last made progress. It
-// is "" for a group that was not stopped.
+// stopsBefore describes the number of preemptions that stopped a group since it last made progress.
+// For 0, it returns "".
 func stopsBefore(stops int32) string {
 	switch {
 	case stops <= 0:
@@ -356,7 +359,7 @@ func stopsBefore(stops int32) string {
 	}
 }
 
-// cascadeText returns a sentence about the evictions by replacements of victims.
+// cascadeText describes the evictions that would follow when controllers replace the victims.
 func cascadeText(c *core.Cascade) string {
 	atLeast := ""
 	if c.Partial {
@@ -365,7 +368,8 @@ func cascadeText(c *core.Cascade) string {
 	return fmt.Sprintf("Controllers create %s of these again, which would evict %s%s.", plural(c.Replacements, "pod"), atLeast, plural(c.Evictions, "pod"))
 }
 
-// showBrokenGangs prints the work that members lose because their gangs fall below minCount.
+// showBrokenGangs prints the gangs that fall below minCount, with the work that their remaining
+// members lose.
 func showBrokenGangs(to io.Writer, step *whatif.Step) {
 	for i := range step.BrokenGangs {
 		if g := &step.BrokenGangs[i]; g.LostWork > 0 {
@@ -374,7 +378,7 @@ func showBrokenGangs(to io.Writer, step *whatif.Step) {
 	}
 }
 
-// protection returns the rule that protects a unit, and the end of the protection.
+// protection describes a protection of a unit: the rule, and the end of the protection.
 func protection(p *core.ProtectedUnit) string {
 	said := string(p.Rule)
 	if p.Queue != "" {

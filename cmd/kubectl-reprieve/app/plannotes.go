@@ -16,11 +16,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// manifestsIn returns the manifests in a directory and in the directories below it, sorted by name.
-// For a file, or for -, it returns the name itself.
+// manifestsIn returns the names of the manifests in a directory and below it, sorted. If name is a
+// file or "-", it returns name.
 func manifestsIn(name string) ([]string, error) {
 	if info, err := os.Stat(name); name == "-" || err != nil || !info.IsDir() {
-		// The error of opening the file will say that it does not exist.
+		// If the file does not exist, the caller gets the error when it opens the file.
 		return []string{name}, nil //nolint:nilerr // the caller opens the file, and reports the error with its name
 	}
 	var out []string
@@ -39,8 +39,8 @@ func manifestsIn(name string) ([]string, error) {
 	return out, nil
 }
 
-// notesOn returns notes about given objects that already exist in the cluster, and about likely
-// mistakes in the given objects.
+// notesOn returns notes about the given objects: objects that the cluster already has, and likely
+// mistakes.
 func notesOn(asked *question, submitted *manifest.Submission, documents []manifest.Document) ([]string, error) {
 	var out []string
 	say := func(line string) {
@@ -90,8 +90,8 @@ func notesOn(asked *question, submitted *manifest.Submission, documents []manife
 	return out, nil
 }
 
-// alreadyThere returns a note if the cluster already has an object that creates pods, or a pod; ""
-// otherwise.
+// alreadyThere returns a note about a given object that creates pods, or a given pod, if the
+// cluster already has it. Otherwise it returns "".
 func alreadyThere(asked *question, of owners, d *manifest.Document) string {
 	name := fmt.Sprintf("%s/%s", strings.ToLower(d.Kind), d.Meta.GetName())
 	owner := strings.ToLower(d.Kind) + " " + d.Meta.GetNamespace() + "/" + d.Meta.GetName()

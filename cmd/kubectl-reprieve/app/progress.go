@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/escape"
 )
 
-// progress shows the current activity on a terminal, once the activity takes longer than patience.
-// It is safe for concurrent use.
+// progress shows the current activity of a command on a terminal, if the command runs longer than
+// the constant patience. It is safe for concurrent use.
 type progress struct {
 	to   io.Writer
 	done chan struct{}
@@ -23,8 +23,8 @@ type progress struct {
 	notes []string
 }
 
-// newProgress starts to show progress, until end is called. If the writer is no terminal, it shows
-// nothing.
+// newProgress starts to show progress. The caller must call end. If the writer is not a terminal,
+// no progress is shown.
 func newProgress(to io.Writer, clk clock.Clock) *progress {
 	p := &progress{to: to, done: make(chan struct{})}
 	if !isTerminal(to) {
@@ -54,21 +54,21 @@ func newProgress(to io.Writer, clk clock.Clock) *progress {
 	return p
 }
 
-// say sets the current activity.
+// say replaces the text about the current activity.
 func (p *progress) say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.said = fmt.Sprintf(format, args...)
 }
 
-// note stores a line about the answer. end prints it, on a terminal and elsewhere.
+// note stores a line about the answer. end prints the line, even if the writer is not a terminal.
 func (p *progress) note(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }
 
-// end clears the line of the progress and prints the notes. Call it once.
+// end clears the text about the current activity and prints the notes. Call it once.
 func (p *progress) end() {
 	close(p.done)
 	p.over.Wait()
@@ -79,7 +79,7 @@ func (p *progress) end() {
 	}
 }
 
-// isTerminal reports whether the writer is a terminal, or escapes text for one.
+// isTerminal reports whether the writer is a terminal, or an escape.Writer that writes to one.
 func isTerminal(to io.Writer) bool {
 	if w, ok := to.(*escape.Writer); ok {
 		to = w.To

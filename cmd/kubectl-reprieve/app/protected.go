@@ -17,10 +17,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// protectedAnswer is the answer of protected.
+// protectedAnswer is the answer of the subcommand protected.
 type protectedAnswer struct {
 	typed
-	// Subject is the work in the question; empty for all work.
+	// Subject is the work that the question names; "" for all work.
 	Subject   string         `json:"subject,omitempty"`
 	Protected []protectedRow `json:"protected"`
 }
@@ -33,13 +33,14 @@ type protectedRow struct {
 	Priority  int32  `json:"priority"`
 	Queue     string `json:"queue,omitempty"`
 	Pods      int    `json:"pods"`
-	// By is the rule. For MinRuntime, the longest of the min-runtimes counts.
+	// By is the rule. MinRuntime stands for several min-runtimes; the row is about the longest.
 	By string `json:"by"`
-	// From describes the preemptors that the protection applies to. Profiles lists their profiles;
-	// it is absent if the protection applies in all profiles.
-	From     string   `json:"from"`
+	// From describes the preemptors that the unit is protected from.
+	From string `json:"from"`
+	// Profiles lists the profiles of these preemptors. It is absent if the protection applies in
+	// all profiles.
 	Profiles []string `json:"profiles,omitempty"`
-	// Until is absent if the protection has no end.
+	// Until is the end of the protection; absent if it has no end.
 	Until *time.Time `json:"until,omitempty"`
 }
 
@@ -105,7 +106,7 @@ decision would evict it.`,
 }
 
 // protected returns the protections of the work in about. If about is nil, it returns the
-// protections of all work in a namespace, or in all namespaces for "".
+// protections of all work in a namespace; in all namespaces, if namespace is "".
 func (a *asking) protected(ctx context.Context, shown *progress, namespace string, about *subject) (*protectedAnswer, error) {
 	asked, err := a.gather(ctx, shown)
 	if err != nil {

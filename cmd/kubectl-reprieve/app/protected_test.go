@@ -33,8 +33,7 @@ func TestGuardRow(t *testing.T) {
 	}
 }
 
-// TestShowProtected checks that the output names the profiles whose preemptors a protection
-// affects.
+// TestShowProtected checks that the output names the profiles that a protection is limited to.
 func TestShowProtected(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

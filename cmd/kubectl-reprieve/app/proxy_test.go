@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
 )
 
-// TestSchedulerWithoutProxy checks that the command uses the proxy of the kubeconfig for the API
-// server only, and not for a scheduler on this machine. The proxy gets no token.
+// TestSchedulerWithoutProxy checks that the command does not use the kubeconfig's proxy for a
+// scheduler on this machine. The proxy is for the API server, and must not receive the token.
 func TestSchedulerWithoutProxy(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 10)

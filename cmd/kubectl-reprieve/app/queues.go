@@ -21,12 +21,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// queuesAnswer is the answer of queues.
+// queuesAnswer is the answer of the subcommand queues.
 type queuesAnswer struct {
 	typed
-	// Queues are in the order of the tree: parents come before their children.
+	// Queues lists each queue before the queues below it.
 	Queues []queueRow `json:"queues"`
-	// Changes lists the shares that the objects of --with change; absent without --with.
+	// Changes lists the shares that change because of the objects of --with. It is absent without
+	// --with.
 	Changes []shareChange `json:"changes,omitempty"`
 }
 
@@ -43,27 +44,27 @@ type queueRow struct {
 	// Unserved is the reason why the queue does not get its whole quota; empty if it gets all of
 	// it.
 	Unserved string `json:"quotaNotServed,omitempty"`
-	// Gone is true for a deleted queue that pods on nodes still name. These pods go on, and count
-	// for no queue.
+	// Gone is true for a deleted queue that is still the queue of pods with a node. These pods
+	// continue to run, and count for no queue.
 	Gone bool `json:"gone,omitempty"`
 	// Below describes the work that waits although the queue uses less than its quota; nil if there
-	// is no such work.
+	// is none.
 	Below *belowQuota `json:"belowQuota,omitempty"`
 }
 
-// belowQuota describes the pending work of a queue that uses less than its quota.
+// belowQuota describes the pending work of a queue whose usage is below its quota.
 type belowQuota struct {
-	// Resources lists the resources whose usage in the queue is below its quota, and that pending
-	// pods request.
+	// Resources lists the resources that pending pods request, and whose usage is below the quota.
 	Resources []string `json:"resources"`
-	// Pods is the number of pending pods. Since is the creation time of the oldest.
-	Pods  int       `json:"pods"`
+	// Pods is the number of pending pods that request these resources.
+	Pods int `json:"pods"`
+	// Since is the creation time of the oldest of these pods.
 	Since time.Time `json:"since"`
-	// Leaf is true if the pods are in the queue itself, not in a queue below it.
+	// Leaf is true if some of the pods are in the queue itself, and not in a queue below it.
 	Leaf bool `json:"leaf"`
 }
 
-// verb returns a number of pods with the verb in the singular or the plural.
+// verb returns a number of pods with a verb in the singular or the plural, such as "2 pods wait".
 func verb(n int, one, many string) string {
 	if n == 1 {
 		return "1 pod " + one
@@ -71,8 +72,8 @@ func verb(n int, one, many string) string {
 	return fmt.Sprintf("%d pods %s", n, many)
 }
 
-// setBelow fills in Below for every queue that uses less than its quota: the pending work in the
-// queue and in the queues below it.
+// setBelow fills in the field Below of every queue, from the pending pods of the cluster. Each pod
+// counts for its leaf queue and for all queues above it.
 func (answer *queuesAnswer) setBelow(cluster *whatif.Cluster) {
 	at := make(map[string]int, len(answer.Queues))
 	for i := range answer.Queues {
@@ -97,8 +98,8 @@ func (answer *queuesAnswer) setBelow(cluster *whatif.Cluster) {
 	}
 }
 
-// waits counts a pending pod, if the pod requests a resource whose usage is below the queue's
-// quota.
+// waits adds a pending pod to Below if the pod requests a resource whose usage is below the queue's
+// quota. leaf is true if the queue is the pod's own queue.
 func (q *queueRow) waits(pod *corev1.Pod, leaf bool) {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	var short []string
@@ -132,12 +133,13 @@ type resourceAmount struct {
 	Resource string `json:"resource"`
 	Used     string `json:"used"`
 	Share    string `json:"share"`
-	// Quota is the effective quota. SpecQuota is the quota in the spec, if it exceeds the quota of
+	// Quota is the effective quota.
+	Quota string `json:"quota"`
+	// SpecQuota is the quota in the spec of the Queue. It is absent unless it exceeds the quota of
 	// the parent.
-	Quota     string `json:"quota"`
 	SpecQuota string `json:"specQuota,omitempty"`
 	Limit     string `json:"limit,omitempty"`
-	// Borrowed is the usage beyond the quota.
+	// Borrowed is the usage above the quota.
 	Borrowed string `json:"borrowed"`
 
 	used, share, quota float64
@@ -194,20 +196,21 @@ func (a *asking) queues(ctx context.Context, shown *progress, with []string) (*q
 	return answer, nil
 }
 
-// shareChange is the change of one queue's share of one resource.
+// shareChange is the change of a queue's fair share of one resource. Before and After are the
+// shares.
 type shareChange struct {
 	Queue    string `json:"queue"`
 	Resource string `json:"resource"`
 	Before   string `json:"before"`
 	After    string `json:"after"`
-	// Gains is true if the share grows. Reclaimable is the later usage of the queue beyond its
-	// share, which others of the tree may reclaim.
-	Gains       bool   `json:"gains"`
+	// Gains is true if the share grows.
+	Gains bool `json:"gains"`
+	// Reclaimable is the usage above the new share, which other queues may reclaim.
 	Reclaimable string `json:"reclaimable"`
 }
 
-// changesOf returns the changes of shares between two answers, in the order of the second. It
-// leaves out a queue without a share in both answers.
+// changesOf returns the shares that differ between two answers, in the order of the queues in
+// after.
 func changesOf(before, after *queuesAnswer) []shareChange {
 	was := make(map[[2]string]resourceAmount)
 	for _, q := range before.Queues {
@@ -292,7 +295,7 @@ func queuesNow(ctx context.Context, asked *question) (*queuesAnswer, error) {
 		}
 	}
 	descend(below[""], 0)
-	// Queues that form a cycle have no root above them.
+	// Add the queues that no root leads to, because they form a cycle.
 	descend(queues, 0)
 	answer.setBelow(cluster)
 	return answer, nil
@@ -342,7 +345,8 @@ func rowOf(q whatif.Queue, depth int) queueRow {
 // barWidth is the length of the longest bar, in characters.
 const barWidth = 24
 
-// bar draws the amounts of a queue. full is the amount of the longest bar.
+// bar draws the usage, quota and share of a queue as a bar. full is the amount of a bar of length
+// barWidth.
 func bar(amount *resourceAmount, full float64) string {
 	if full <= 0 {
 		return ""
@@ -371,8 +375,8 @@ func (a *asking) showQueues(to io.Writer, answer *queuesAnswer, wide bool) error
 	return a.showChanges(to, answer.Changes)
 }
 
-// queueRows returns the rows of the table, one for each queue and resource. Unless wide is true, it
-// omits resources without a quota or limit in any queue.
+// queueRows returns the rows of the table, one for each queue and resource. If wide is false, it
+// leaves out resources that have no quota or limit in any queue.
 func (a *asking) queueRows(queues []queueRow, wide bool) [][]string {
 	full, bounded := make(map[string]float64), make(map[string]bool)
 	for _, q := range queues {
@@ -411,7 +415,8 @@ func (a *asking) queueRows(queues []queueRow, wide bool) [][]string {
 	return rows
 }
 
-// tellBelowAndGone prints the queues below their quota, and the deleted queues with pods.
+// tellBelowAndGone prints the leaf queues below their quota with pending work, and the deleted
+// queues with running pods.
 func tellBelowAndGone(to io.Writer, queues []queueRow) error {
 	for _, q := range queues {
 		if b := q.Below; b != nil && b.Leaf {
@@ -432,7 +437,7 @@ func tellBelowAndGone(to io.Writer, queues []queueRow) error {
 	return nil
 }
 
-// tellUnserved prints the queues that do not get their whole quota, with the reasons.
+// tellUnserved prints the queues that do not get their whole quota, and the reason for each.
 func tellUnserved(to io.Writer, queues []queueRow) error {
 	for _, q := range queues {
 		if q.Unserved == "" || q.Ready != "" {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// inQueues returns the snapshot [cluster] with the pod in the queue team below the queue org. The
-// arguments are the quotas in GPUs; "" for none.
+// inQueues returns the snapshot [cluster] with its pod in the queue team, whose parent is the queue
+// org. org and team are the quotas of these queues in GPUs; "" for none.
 func inQueues(org, team string) string {
 	queue := func(name, parent, quota string) string {
 		if quota != "" {
@@ -22,17 +22,17 @@ func inQueues(org, team string) string {
 	return strings.Replace(out, `"value":100}]}}`, `"value":100}],"queues.reprieve.dev":[`+queue("org", "", org)+","+queue("team", `"parent":"org"`, team)+"]}}", 1)
 }
 
-// TestQueuesCountsTheParentsQuota checks that the output has the effective quota if a quota exceeds
-// the parent's, with the quota of the spec beside it.
+// TestQueuesCountsTheParentsQuota checks the output for a quota above the parent's quota. The
+// output has the effective quota, and the quota of the spec beside it.
 func TestQueuesCountsTheParentsQuota(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		org, team string
-		// want is the table's row of the lower queue, without its bar and with single spaces.
+		// want is the row of the queue team in the table, without its bar and with single spaces.
 		// wantBar is the bar.
 		want, wantBar string
-		// wantAmount has fields of the queue in JSON. wantSaid is the text below the table; "" for
-		// none.
+		// wantAmount has some fields of the queue's GPUs in JSON. wantSaid is the text below the
+		// table.
 		wantAmount map[string]string
 		wantSaid   string
 	}{
@@ -72,7 +72,7 @@ func TestQueuesCountsTheParentsQuota(t *testing.T) {
 	}
 }
 
-// requireAmount checks fields about the GPUs of the queue team in the JSON output of queues.
+// requireAmount checks fields of the GPUs of the queue team in the JSON output of queues.
 func requireAmount(t *testing.T, answer string, want map[string]string) {
 	t.Helper()
 	var got struct {
@@ -100,8 +100,8 @@ func requireAmount(t *testing.T, answer string, want map[string]string) {
 	t.Errorf("The answer has no GPUs of team:\n%s", answer)
 }
 
-// TestQueuesHasTheUsageOfDeletedOnes checks that the table has the usage of pods that name a
-// deleted queue, whether or not other queues exist.
+// TestQueuesHasTheUsageOfDeletedOnes checks that the table has the usage of a deleted queue while
+// pods still name it. Other queues may or may not exist.
 func TestQueuesHasTheUsageOfDeletedOnes(t *testing.T) {
 	t.Parallel()
 	for name, snapshot := range map[string]string{

@@ -16,8 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
-// recordSource is the source of the scheduler's record of decisions: files, or the scheduler
-// itself. The zero value is no source.
+// recordSource is the source of the scheduler's record of decisions: files of a decision log, or
+// the memory of a scheduler. The zero value is no source.
 type recordSource struct {
 	files     []string
 	scheduler schedulerEndpoint
@@ -29,10 +29,10 @@ func (r *recordSource) addFlags(flags *pflag.FlagSet) {
 	r.scheduler.addFlags(flags)
 }
 
-// named reports whether the flags name a source.
+// named reports whether the flags select a source.
 func (r *recordSource) named() bool { return len(r.files) > 0 || r.scheduler.url != "" }
 
-// check returns an error if the flags name two sources.
+// check returns an error if the flags select files and a scheduler.
 func (r *recordSource) check() error {
 	if len(r.files) > 0 && r.scheduler.url != "" {
 		return usage(errors.New("--log and --scheduler: name one of the two"))
@@ -40,8 +40,8 @@ func (r *recordSource) check() error {
 	return nil
 }
 
-// records returns the decisions of a record, each once, newest first. It returns none without a
-// source.
+// records returns the decisions of a source, newest first. It returns each decision once. Without a
+// source, it returns none.
 func (a *asking) records(ctx context.Context, from *recordSource) ([]decisionlog.Record, error) {
 	var all []decisionlog.Record
 	var nothing error
@@ -65,7 +65,7 @@ func (a *asking) records(ctx context.Context, from *recordSource) ([]decisionlog
 			return nil, err
 		}
 	}
-	// If several lines are about one decision, the line with the outcome counts.
+	// A log may have several lines about one decision. Keep the line with the latest outcome.
 	slices.SortStableFunc(all, func(a, b decisionlog.Record) int {
 		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.Process, b.Process), cmp.Compare(b.Sequence, a.Sequence), b.Result.Time.Compare(a.Result.Time))
 	})
@@ -82,8 +82,8 @@ func (a *asking) readRecords(name string) ([]decisionlog.Record, error) {
 	return records, ofLog(name, err)
 }
 
-// ofLog returns the error for a file that should be a decision log. The error has the name of the
-// file as the user wrote it.
+// ofLog adds the name of the file to an EmptyError, and returns other errors unchanged. An
+// EmptyError reports that the file has no decisions.
 func ofLog(name string, err error) error {
 	var empty *report.EmptyError
 	if errors.As(err, &empty) {
@@ -92,19 +92,19 @@ func ofLog(name string, err error) error {
 	return err
 }
 
-// isEmpty reports whether a file may be a decision log, although it has no decision. The log of a
-// standby is empty, and so is the log of a scheduler that has decided nothing yet.
+// isEmpty reports whether an error is about an empty file. An empty decision log is valid: it
+// belongs to a standby, or to a scheduler that has made no decision yet.
 func isEmpty(err error) bool {
 	var empty *report.EmptyError
 	return errors.As(err, &empty) && empty.First == nil
 }
 
-// happened reports whether the victims of a decision were evicted, or are being evicted.
+// happened reports whether the eviction of a decision's victims has begun.
 func happened(r *decisionlog.Record) bool {
 	return r.Decision.Outcome == core.Preempts && (r.Result.State == decisionlog.CarriedOut || r.Result.State == decisionlog.UnderWay)
 }
 
-// byRecord returns the preemptions in some records.
+// byRecord returns the preemptions in records of decisions.
 func byRecord(records []decisionlog.Record) []happening {
 	var out []happening
 	for i := range records {
@@ -125,8 +125,8 @@ func byRecord(records []decisionlog.Record) []happening {
 	return out
 }
 
-// recordedLoss returns the device-hours that a victim lost; nil if the version of the record has no
-// losses.
+// recordedLoss returns the device-hours that a victim lost. It returns nil if the record has no
+// losses, because an older version wrote it.
 func recordedLoss(d *core.Decision, v *core.Victim) *float64 {
 	if d.LostWork == 0 {
 		return nil
@@ -135,28 +135,29 @@ func recordedLoss(d *core.Decision, v *core.Victim) *float64 {
 	return &lost
 }
 
-// choice is a decision that evicted the work in question, with the recorded alternatives.
+// choice is a decision that evicted the work of the question, with the alternatives in the record.
 type choice struct {
 	Time      time.Time `json:"time"`
 	Preemptor string    `json:"preemptor"`
-	// Message describes the decision, and With names the other victims.
-	Message string   `json:"message"`
-	With    []string `json:"with,omitempty"`
-	// Lost is the work that was lost with the subject, and LostInAll the work that the decision
-	// lost in all, in device-hours. Both are 0 in records of older versions.
-	Lost      float64 `json:"lostDeviceHours,omitempty"`
+	// Message describes the decision.
+	Message string `json:"message"`
+	// With names the other victims.
+	With []string `json:"with,omitempty"`
+	// Lost is the work that the subject lost, in device-hours; 0 in records of older versions.
+	Lost float64 `json:"lostDeviceHours,omitempty"`
+	// LostInAll is the work that all victims lost, in device-hours; 0 in records of older versions.
 	LostInAll float64 `json:"lostDeviceHoursInAll,omitempty"`
-	// Cascade counts the evictions by the replacements of all victims; absent if the record has
-	// none.
+	// Cascade counts the evictions by the replacements of all victims; nil if the record does not
+	// have it.
 	Cascade *core.Cascade `json:"cascade,omitempty"`
-	// Stayed lists units that the search considered and did not evict: potential victims first,
-	// then protected units.
+	// Stayed lists units that the decision did not evict: first potential victims, then protected
+	// units.
 	Stayed []stayer `json:"stayed,omitempty"`
-	// Unnamed counts the potential victims that the record does not name.
+	// Unnamed is the number of potential victims that the record counts but does not name.
 	Unnamed int `json:"unnamed,omitempty"`
 }
 
-// stayer is a unit that stayed.
+// stayer is a unit that a decision did not evict. Because is the reason.
 type stayer struct {
 	Work     string `json:"work"`
 	Priority int32  `json:"priority"`
@@ -210,9 +211,9 @@ func choiceOf(r *decisionlog.Record, about *subject) choice {
 	return out
 }
 
-// elsewhere returns the reason why a potential victim on another node was not evicted. By priority,
-// no unit above the ceiling was at risk. In a reclaim, the order depends on the ratio of each
-// queue's usage to its share, which the record does not have.
+// elsewhere returns the reason why a potential victim on another node was not evicted. In a
+// preemption by priority, a unit above the ceiling was never at risk. In a reclaim, the order of
+// units depends on the usage and share of each queue, which the record does not have.
 func elsewhere(d *core.Decision, u *core.ElsewhereUnit) string {
 	byPriority := !slices.ContainsFunc(d.Victims, func(v core.Victim) bool { return v.Rule != core.RuleLowerPriority })
 	if byPriority && d.Ceiling != nil && u.Priority > *d.Ceiling {
@@ -221,13 +222,14 @@ func elsewhere(d *core.Decision, u *core.ElsewhereUnit) string {
 	return "no cheaper choice was found there"
 }
 
-// isVictim reports whether a victim is the subject, its group, or one of its pods, by name.
+// isVictim reports whether a victim is the subject, one of its groups, or one of its pods. name is
+// the name of the victim, and pods are the pods that were evicted with it.
 func (s *subject) isVictim(name string, pods []core.VictimPod) bool {
 	return s.is(name) || slices.ContainsFunc(pods, func(pod core.VictimPod) bool { return s.is(unitName(pod.Namespace, pod.Name, false)) })
 }
 
-// otherThan returns the recorded alternatives of a choice that are part of some other work. If
-// there are none, the second result has the reason.
+// otherThan returns the entries of Stayed that belong to the work in other. If there are none, it
+// returns the reason in silence.
 func (c *choice) otherThan(other *subject) (stayed []stayer, silence string) {
 	for _, s := range c.Stayed {
 		if other.is(s.Work) {

@@ -21,19 +21,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/replay"
 )
 
-// replayAnswer is the answer of replay. Taken is when the last of the decisions was made.
+// replayAnswer is the answer of the subcommand replay. Taken is the time of the last decision.
 type replayAnswer struct {
 	typed
-	// Versions lists the versions of the schedulers that made the decisions, as far as the log has
-	// them. Version is the version that replays them.
+	// Versions lists the versions of the schedulers that made the decisions, if the log has them.
 	Versions []string `json:"versions,omitempty"`
-	Version  string   `json:"version"`
-	// Same, Differs and Unknown count the decisions.
-	Same    int `json:"same"`
+	// Version is the version of this command, which repeats the decisions.
+	Version string `json:"version"`
+	// Same is the number of decisions that the replay repeats exactly.
+	Same int `json:"same"`
+	// Differs is the number of decisions with another result in the replay.
 	Differs int `json:"differs"`
+	// Unknown is the number of decisions that cannot be repeated.
 	Unknown int `json:"unknown"`
-	// Skipped is the number of broken lines, and FirstSkipped describes the first of them.
-	Skipped      int             `json:"skippedLines,omitempty"`
+	// Skipped is the number of broken lines.
+	Skipped int `json:"skippedLines,omitempty"`
+	// FirstSkipped describes the first broken line.
 	FirstSkipped string          `json:"firstSkipped,omitempty"`
 	Decisions    []replay.Answer `json:"decisions"`
 }
@@ -129,8 +132,8 @@ func (a *asking) readInputs(files []string, shown *progress) (*replay.Log, error
 	return log, nil
 }
 
-// configs returns a function that reads the configuration of an inventory, each once. Any goroutine
-// may call the function.
+// configs returns a function that reads the scheduler configuration in an inventory. It reads equal
+// configurations once. The function is safe for concurrent use.
 func (a *asking) configs() func(context.Context, *inventory.Inventory) (*config.KubeSchedulerConfiguration, error) {
 	var mu sync.Mutex
 	known := make(map[string]*config.KubeSchedulerConfiguration)
@@ -149,7 +152,7 @@ func (a *asking) configs() func(context.Context, *inventory.Inventory) (*config.
 	}
 }
 
-// showReplay prints an answer of replay for people.
+// showReplay prints an answer of replay as text.
 func (a *asking) showReplay(to io.Writer, answer *replayAnswer, wide bool) error {
 	if answer.Skipped > 0 {
 		fmt.Fprintf(to, "%s skipped; the first is %s\n\n", plural(answer.Skipped, "broken line"), answer.FirstSkipped)
@@ -204,7 +207,7 @@ func (a *asking) stateInWords(state replay.State) string {
 	}
 }
 
-// choiceInWords returns a description of a decision, with the victims.
+// choiceInWords describes a decision and its victims.
 func choiceInWords(c *replay.Choice) string {
 	if c == nil {
 		return "-"

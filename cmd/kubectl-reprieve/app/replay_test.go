@@ -21,8 +21,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// written returns the log of a scheduler in the cluster of testdata. It decides on the gang train,
-// and a minute later on an urgent pod, which preempts the gang batch.
+// written returns the decision log of a scheduler in the cluster of testdata. The log has two
+// decisions. The first is for the gang train. The second, a minute later, is for an urgent pod,
+// which preempts the gang batch.
 func written(t *testing.T) string {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", "cluster.json"))
@@ -88,8 +89,7 @@ func written(t *testing.T) string {
 	return out.String()
 }
 
-// decideAndRecord decides for the workload of a pod with the scheduler's code, and records the
-// decision.
+// decideAndRecord makes the scheduler's decision for the workload of a pod, and writes it to a log.
 func decideAndRecord(t *testing.T, log *decisionlog.Log, objects *inventory.Inventory, pod string, inputs uint64) {
 	t.Helper()
 	cfg, err := schedulerapp.LoadConfig(t.Context(), "")
@@ -114,8 +114,8 @@ func decideAndRecord(t *testing.T, log *decisionlog.Log, objects *inventory.Inve
 	log.Record(r)
 }
 
-// TestLogOfTestdata checks that the log of testdata is the log that a scheduler writes in the
-// cluster of testdata.
+// TestLogOfTestdata checks that the log in testdata is up to date: a scheduler in the cluster of
+// testdata would write the same text.
 func TestLogOfTestdata(t *testing.T) {
 	t.Parallel()
 	file, got := filepath.Join("testdata", "decisions.jsonl"), written(t)
@@ -133,7 +133,7 @@ func TestLogOfTestdata(t *testing.T) {
 	}
 }
 
-// TestReplay checks the output, and the one line of the error for each mistake.
+// TestReplay checks the output of replay. For each kind of invalid input, it checks the message.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	log := written(t)

@@ -19,7 +19,8 @@ import (
 // reportFile is the default file of a report.
 const reportFile = "report.html"
 
-// ownerOnly is the file mode of reports, because they have the names of the pods of all namespaces.
+// ownerOnly is the file mode of files that name pods of all namespaces: only their owner may read
+// them.
 const ownerOnly = 0o600
 
 func (a *asking) reportCommand() *cobra.Command {
@@ -41,13 +42,13 @@ that was written with --decision-log-inputs.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.report(cmd.Context(), args, plan, to) },
 	}
-	// This flag replaces the flag for the format of answers.
+	// This flag replaces the persistent flag of the same name, which is the format of answers.
 	cmd.Flags().StringArrayVar(&plan, "plan", nil, "Manifests to plan on the cluster of --snapshot: the map shows the state before and after. Repeat for more.")
 	cmd.Flags().StringVarP(&to, "output", "o", reportFile, "The file to write; - for standard output.")
 	return cmd
 }
 
-// report writes a page about the decision logs in the given files.
+// report writes the report page about decision logs to a file.
 func (a *asking) report(ctx context.Context, files, plan []string, to string) error {
 	if len(plan) > 0 && a.snapshot == "" {
 		return usage(errors.New("--plan is for the map of a cluster: give the cluster with --snapshot"))
@@ -80,7 +81,8 @@ func (a *asking) report(ctx context.Context, files, plan []string, to string) er
 	return err
 }
 
-// addCluster adds the queues of the snapshot, and the map of its GPUs.
+// addCluster adds the queues of the snapshot, and the map of the snapshot's GPUs, to the input of
+// the page.
 func (a *asking) addCluster(ctx context.Context, in *report.Input, plan []string) error {
 	documents, err := a.planFiles(plan)
 	if err != nil {

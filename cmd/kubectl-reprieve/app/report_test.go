@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
 )
 
-// decided returns a decision log with two decisions.
+// decided returns the text of a decision log with two decisions.
 func decided(t *testing.T) string {
 	t.Helper()
 	var out strings.Builder
@@ -23,7 +23,8 @@ func decided(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Both decisions have the same number, as decisions of two processes may.
+		// The two decisions have the same number. Decisions of different processes may have the
+		// same number.
 		out.WriteString(strings.Replace(string(line), "7d4f_1c9e", name, 1))
 	}
 	return out.String()
@@ -88,8 +89,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportIsForItsOwner checks that only the owner can read the file, because it names pods of
-// all namespaces, and that the command says so.
+// TestReportIsForItsOwner checks that only the owner of the file can read it, because it names pods
+// of all namespaces. It also checks that the command says so.
 func TestReportIsForItsOwner(t *testing.T) {
 	t.Parallel()
 	to := filepath.Join(t.TempDir(), "report.html")
@@ -103,8 +104,8 @@ func TestReportIsForItsOwner(t *testing.T) {
 	}
 }
 
-// TestUI checks that the page is only served to browsers with the secret and under a name of this
-// machine.
+// TestUI checks that the server of ui rejects two kinds of requests. The first lack the secret. The
+// second have a host name that is not a name of this machine.
 func TestUI(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log.jsonl")

@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// rightFor returns the permission that a remedy needs if it changes cluster-scoped objects of a
-// kind; nil for other remedies.
+// rightFor returns the permission that a user needs to apply a remedy, for remedies that change
+// cluster-scoped objects. For other remedies, it returns nil.
 func rightFor(kind string) *authorizationv1.ResourceAttributes {
 	switch kind {
 	case whatif.Uncordon:
@@ -27,10 +27,9 @@ func rightFor(kind string) *authorizationv1.ResourceAttributes {
 	}
 }
 
-// reviewRemedies asks the API server which remedies the caller may apply, and puts these first.
-// Each review is a SelfSubjectAccessReview, as in "kubectl auth can-i": it changes nothing. With a
-// snapshot there is no caller to ask about. If a review fails, the remedy counts as one for
-// administrators.
+// reviewRemedies sorts the remedies: first the remedies that the caller may apply. It asks the API
+// server by a SelfSubjectAccessReview for each remedy, as "kubectl auth can-i" does; this changes
+// nothing. If a review fails, or with a snapshot, the remedy counts as one for administrators.
 func (a *asking) reviewRemedies(ctx context.Context, remedies []whatif.Remedy) {
 	if a.snapshot == "" {
 		a.reviewAtServer(ctx, remedies)

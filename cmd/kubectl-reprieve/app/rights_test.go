@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRemediesByRights checks that a change of nodes is marked as needing an administrator, unless
-// the caller may make it.
+// TestRemediesByRights checks the remark on remedies that change nodes. They need an administrator
+// unless the caller has the permission to change nodes.
 func TestRemediesByRights(t *testing.T) {
 	t.Parallel()
 	const (

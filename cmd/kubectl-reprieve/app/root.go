@@ -20,21 +20,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/escape"
 )
 
-// asking has the state that all subcommands share.
+// asking is the state that all subcommands share.
 type asking struct {
 	streams  genericiooptions.IOStreams
 	kube     *genericclioptions.ConfigFlags
 	clock    clock.Clock
 	coloured bool
-	// snapshot and configuration are file names, "" for the live cluster and for the default.
-	// format is the format of answers.
+	// snapshot is the name of the snapshot file; "" for the live cluster. configuration is the name
+	// of the scheduler's configuration file; "" for the default. format is the format of answers.
 	snapshot, configuration, format string
-	// noted has the notes that were already shown.
+	// noted has the notes that were already printed.
 	noted map[string]bool
 }
 
 // Run runs the command and returns its exit code. environment looks up an environment variable. Run
-// escapes control characters in all text from a cluster or a file.
+// escapes control characters in all output that comes from a cluster or a file.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string, environment func(string) (string, bool)) int {
 	_, plain := environment("NO_COLOR")
 	coloured := !plain && isTerminal(streams.Out)
@@ -60,15 +60,15 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string,
 	return codeOf(err)
 }
 
-// Silence turns off the log of the scheduler's library, because no scheduler runs here. Otherwise
-// messages at or above the threshold would reach standard error. The log belongs to the process, so
-// main calls Silence, before Run.
+// Silence turns off the log of the scheduler's library. Otherwise its errors would appear on
+// standard error, between the lines of the answer. The log is global to the process, so main calls
+// Silence once, before Run.
 func Silence() {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(flags)
-	// The flag is known to exist.
+	// Ignore the error: it only reports an unknown flag, and klog defines this flag.
 	_ = flags.Set("stderrthreshold", "FATAL")
 }
 
@@ -88,16 +88,17 @@ Reprieve; 6 answered, and something planned finds no room; 130 why --watch was i
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl reprieve"},
-		// Cobra's own error about an unknown command would end with the exit code for failures.
+		// Cobra's own check of unknown commands would return an error without the exit code for
+		// usage.
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	// This is cobra's default for commands that it looks up itself.
+	// Cobra sets this default only when it looks up a command itself.
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.PersistentFlags()
-	// The scheduler's library has a flag version for the whole process. Without this flag, cobra
-	// would adopt that one.
+	// The scheduler's library defines a global flag version. Cobra would use that flag if this one
+	// did not exist.
 	flags.Bool("version", false, "Print the version.")
 	a.kube.AddFlags(flags)
 	flags.StringVarP(&a.format, "output", "o", formatTable, "How to write the answer: table, wide, json or yaml.")
@@ -105,7 +106,7 @@ Reprieve; 6 answered, and something planned finds no room; 130 why --watch was i
 	flags.StringVar(&a.configuration, "config", "", "The scheduler's KubeSchedulerConfiguration file; by default that of the snapshot, or the one that the scheduler runs without --config.")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !cmd.HasParent() {
-			// The flags may belong to an unknown command.
+			// The flags may be flags of a misspelled command. Report the command first.
 			if unknown := knownCommand(cmd, cmd.Flags().Args()); unknown != nil {
 				return unknown
 			}
@@ -123,7 +124,8 @@ Reprieve; 6 answered, and something planned finds no room; 130 why --watch was i
 	return cmd
 }
 
-// knownCommand returns an error for arguments of the root command, which are unknown commands.
+// knownCommand returns an error if the root command has arguments. The first argument is then an
+// unknown command.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -135,7 +137,8 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return usage(fmt.Errorf("unknown command %q%s; see %s --help", args[0], instead, cmd.CommandPath()))
 }
 
-// exactly is like cobra's ExactArgs, but its message names the arguments.
+// exactly returns a check of the number of arguments, as cobra's ExactArgs does. Its error names
+// the expected arguments.
 func exactly(what ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == len(what) {

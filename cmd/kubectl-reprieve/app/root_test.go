@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestSilence checks that the command hides all log lines of the scheduler's library, including
-// errors. The test is not parallel, because it replaces the standard error of the process.
+// TestSilence checks that the log lines of the scheduler's library do not appear, not even errors.
+// The test is not parallel, because it replaces the standard error of the process.
 func TestSilence(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
@@ -35,7 +35,8 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestPaintedTable checks that colors do not count in the width of a column.
+// TestPaintedTable checks that the terminal sequences of colors do not count in the width of a
+// column.
 func TestPaintedTable(t *testing.T) {
 	t.Parallel()
 	a := &asking{coloured: true}
@@ -54,7 +55,7 @@ func TestPaintedTable(t *testing.T) {
 	}
 }
 
-// TestIsPodOf checks that pods of a Job are distinguished from pods of other work whose names begin
+// TestIsPodOf checks that isPodOf accepts pods of a Job only. Other pods may have names that begin
 // with the name of the Job.
 func TestIsPodOf(t *testing.T) {
 	t.Parallel()
@@ -68,8 +69,8 @@ func TestIsPodOf(t *testing.T) {
 	}
 }
 
-// TestWordsToVictims checks that the preemptor, the rule and the PodGroup are read from the message
-// on a victim.
+// TestWordsToVictims checks that the preemptor, the rule and the PodGroup can be read from the
+// message on a victim.
 func TestWordsToVictims(t *testing.T) {
 	t.Parallel()
 	byGroup := "preempted by PodGroup default/urgent (priority 1000): LowerPriority, the victim's priority is 10"
@@ -86,8 +87,8 @@ func TestWordsToVictims(t *testing.T) {
 	}
 }
 
-// TestOnceEach checks that a preemption that several sources report appears once, and that pods
-// evicted with their PodGroup do not appear.
+// TestOnceEach checks that a preemption with several sources appears once. It also checks that pods
+// that were evicted with their PodGroup do not appear.
 func TestOnceEach(t *testing.T) {
 	t.Parallel()
 	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 12, minute, 0, 0, time.UTC) }
@@ -114,8 +115,8 @@ func TestOnceEach(t *testing.T) {
 	}
 }
 
-// TestTrust checks the priority of the sources about one preemption: first the decision log, then a
-// status, then an event.
+// TestTrust checks which of several sources about one preemption applies: the decision log before a
+// status, and a status before an event.
 func TestTrust(t *testing.T) {
 	t.Parallel()
 	tell := func(source string, second int) happening {

@@ -14,13 +14,13 @@ import (
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
 )
 
-// list returns a list of objects in JSON.
+// list returns a list of objects as JSON.
 func list(version, kind string, objects ...string) string {
 	return fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":{},"items":[%s]}`, kind, version, strings.Join(objects, ","))
 }
 
-// apiServer starts an API server with lists of objects, by their paths. It does not serve the
-// resource missing, and rejects requests for the resource forbidden.
+// apiServer starts a fake API server. objects maps request paths to lists of objects. The server
+// answers "not found" for the resource missing, and "forbidden" for the resource forbidden.
 func apiServer(t *testing.T, missing, forbidden string, objects map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +48,7 @@ func apiServer(t *testing.T, missing, forbidden string, objects map[string]strin
 	return server.URL
 }
 
-// runAt runs the command for a server.
+// runAt runs the command with a kubeconfig for a server.
 func runAt(t *testing.T, server string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -62,8 +62,8 @@ func runAt(t *testing.T, server string, args ...string) (code int, out, errOut s
 	return code, stdout.String(), stderr.String()
 }
 
-// TestServers checks that the command reports an API that the server lacks, or a right that is
-// missing, in one line and by its exit code.
+// TestServers checks the message and the exit code if the server lacks an API, or if the caller
+// lacks a permission. The message is one line.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -94,8 +94,8 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestWhyByWhatMayBeSeen checks why without the right to read nodes. It prints the conditions of
-// the namespace's pods, and names the objects that it could not read.
+// TestWhyByWhatMayBeSeen checks why for a caller without the permission to read nodes. The output
+// has the conditions of the namespace's pods, and names the resources that the caller may not read.
 func TestWhyByWhatMayBeSeen(t *testing.T) {
 	t.Parallel()
 	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"a","uid":"a"},"spec":{"schedulerName":"reprieve-scheduler","containers":[{"name":"c"}]},

@@ -28,12 +28,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/simulation/plot"
 )
 
-// simulateAnswer is the answer of simulate.
+// simulateAnswer is the answer of the subcommand simulate.
 type simulateAnswer struct {
 	typed
-	// Nodes, Pods and Work count the simulated objects. Skipped counts the broken lines of the
-	// trace, and FirstSkipped describes the first of them. Snapshot describes the objects that a
-	// snapshot adds; nil without a snapshot.
+	// Snapshot describes the objects that come from a snapshot; nil without one. Nodes, Pods and
+	// Work are the numbers of simulated nodes, pods and workloads. Skipped is the number of broken
+	// lines in the trace, and FirstSkipped describes the first one.
 	Snapshot     *scenario.Facts `json:"snapshot,omitempty"`
 	Nodes        int             `json:"nodes"`
 	Pods         int             `json:"pods"`
@@ -41,22 +41,22 @@ type simulateAnswer struct {
 	Skipped      int             `json:"skippedLines,omitempty"`
 	FirstSkipped string          `json:"firstSkipped,omitempty"`
 	Seed         uint64          `json:"seed"`
-	// Seconds is the length of the simulation, in virtual time.
+	// Seconds is the simulated time.
 	Seconds float64              `json:"seconds"`
 	Results []*simulation.Result `json:"results"`
 }
 
-// simulateFlags are the flags of simulate.
+// simulateFlags are the flags of the subcommand simulate.
 type simulateFlags struct {
 	trace, queues string
-	// plot is the file for a plot of the waits; "" for none.
+	// plot is the name of a file for a plot of the waiting times; "" for none.
 	plot              string
 	policies, configs []string
 	// logs are the files of a decision log.
 	logs  []string
 	shape openb.Shape
 	nodes int
-	// runs is the run time of pending work that declares no end.
+	// runs is the assumed run time of pending work whose objects declare no end.
 	runs time.Duration
 	opts simulation.Options
 }
@@ -127,8 +127,8 @@ func (a *asking) simulate(ctx context.Context, f *simulateFlags) error {
 	return a.write(answer, func(to io.Writer, _ bool) error { return showSimulation(to, answer) })
 }
 
-// playAll plays an input under each policy, as many at a time as there are processors. The results
-// have the order of the policies.
+// playAll simulates an input under each policy. It runs as many simulations at a time as there are
+// processors. The results have the order of the policies.
 func (f *simulateFlags) playAll(ctx context.Context, in *simulation.Input, policies []simulation.Policy, shown *progress) ([]*simulation.Result, error) {
 	results := make([]*simulation.Result, len(policies))
 	plays, ctx := errgroup.WithContext(ctx)
@@ -162,7 +162,7 @@ func (f *simulateFlags) drawPlot(results []*simulation.Result) error {
 
 // toSimulate reads the input of the simulation.
 func (a *asking) toSimulate(ctx context.Context, f *simulateFlags, shown *progress) (*simulation.Input, *simulateAnswer, error) {
-	// Any start is possible, because no decision depends on the date.
+	// Decisions do not depend on the date, so this start is arbitrary.
 	f.shape.Start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	f.shape.Seed, f.opts.Lasts = f.opts.Seed, f.shape.Span
 	answer := &simulateAnswer{typed: typed{APIVersion: answerVersion, Kind: "Simulation"}, Seed: f.opts.Seed, Seconds: f.opts.Lasts.Seconds()}
@@ -203,8 +203,8 @@ func (a *asking) fromTrace(f *simulateFlags, trace *openb.Trace) (*simulation.In
 	return trace.Input(f.shape), nil
 }
 
-// fromSnapshot returns the input of the simulation for a cluster. If trace is not nil, its work is
-// added.
+// fromSnapshot returns the input of the simulation for the cluster in a snapshot. If trace is not
+// nil, fromSnapshot adds the work of the trace.
 func (a *asking) fromSnapshot(ctx context.Context, f *simulateFlags, trace *openb.Trace, answer *simulateAnswer, shown *progress) (*simulation.Input, error) {
 	asked, err := a.gather(ctx, shown)
 	if err != nil {
@@ -238,7 +238,7 @@ func (a *asking) fromLog(ctx context.Context, f *simulateFlags, answer *simulate
 	return in, nil
 }
 
-// queuesFile reads the queues of a file for a trace; nil for no file.
+// queuesFile reads the queues for a trace from a file. If name is "", it returns nil.
 func (a *asking) queuesFile(name string) ([]fairshare.Queue, error) {
 	if name == "" {
 		return nil, nil
@@ -262,7 +262,8 @@ func (a *asking) queuesFile(name string) ([]fairshare.Queue, error) {
 	return out, nil
 }
 
-// checkSource returns an error about the source of the input.
+// checkSource validates the flags about the source of the input. The source is a trace, a snapshot,
+// a snapshot with a trace, or a decision log.
 func (a *asking) checkSource(f *simulateFlags) error {
 	switch {
 	case f.trace == "" && a.snapshot == "" && len(f.logs) == 0:
@@ -319,8 +320,8 @@ func (f *simulateFlags) check(ctx context.Context) ([]simulation.Policy, error) 
 	return out, nil
 }
 
-// policyOf returns the policy for a scheduler's configuration. It uses the arguments of the first
-// profile that has arguments for Reprieve.
+// policyOf returns the policy that corresponds to a scheduler's configuration file. It uses the
+// first profile that has arguments for Reprieve.
 func policyOf(ctx context.Context, file string) (simulation.Policy, error) {
 	p := simulation.Policy{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), Rule: simulation.ByQueues}
 	cfg, err := schedulerapp.LoadConfig(ctx, file)
@@ -357,7 +358,7 @@ func policyOf(ctx context.Context, file string) (simulation.Policy, error) {
 	return p, nil
 }
 
-// read reads the lists of the trace.
+// read reads the lists of nodes and pods of the trace.
 func (f *simulateFlags) read() (*openb.Trace, error) {
 	dir, pods := f.trace, openb.PodList
 	if info, err := os.Stat(f.trace); err == nil && !info.IsDir() {
@@ -380,7 +381,7 @@ func (f *simulateFlags) read() (*openb.Trace, error) {
 	return trace, err
 }
 
-// showSimulation prints an answer of simulate for people.
+// showSimulation prints an answer of simulate as text.
 func showSimulation(to io.Writer, answer *simulateAnswer) error {
 	lasts := time.Duration(answer.Seconds * float64(time.Second))
 	fmt.Fprintf(to, "%d nodes, %d pods in %d workloads, %s, seed %d\n", answer.Nodes, answer.Pods, answer.Work, lasts, answer.Seed)
@@ -418,7 +419,7 @@ func showSimulation(to io.Writer, answer *simulateAnswer) error {
 	return table(to, rows)
 }
 
-// lapse formats a number of seconds for people.
+// lapse formats a number of seconds as text, such as "2h05m".
 func lapse(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
 	switch {

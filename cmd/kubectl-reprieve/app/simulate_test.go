@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestSimulate checks the output, and the one line of the error for each mistake.
+// TestSimulate checks the output of simulate. For each kind of invalid input, it checks the
+// message.
 func TestSimulate(t *testing.T) {
 	t.Parallel()
 	const kube = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: plain\n"

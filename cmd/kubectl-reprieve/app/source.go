@@ -20,22 +20,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// question has the inputs of a decision: the objects, and the scheduler's configuration.
+// question has the inputs of a decision: the objects of a cluster, and the scheduler's
+// configuration.
 type question struct {
 	// objects includes the PodGroups that the scheduler derives for pods without a PodGroup.
 	objects *inventory.Inventory
 	cfg     *config.KubeSchedulerConfiguration
-	// groups knows which pods share a PodGroup, and trees which PodGroups are placed together.
+	// groups maps pods to their PodGroups. trees maps PodGroups to the trees that they are placed
+	// with.
 	groups *derived.Groups
 	trees  *gang.Trees
-	// unseen lists the resources that the caller has no permission to list. If there are any,
-	// objects has the permitted objects of one namespace, and no decision is computed.
+	// unseen lists the resources that the caller may not list. If it is not empty, objects has only
+	// objects of one namespace, and no decision is possible.
 	unseen []string
-	// namespace is the namespace of the objects if there are unseen resources; "" for all.
+	// namespace is the namespace of the objects if unseen is not empty; otherwise "".
 	namespace string
 }
 
-// newQuestion returns a question about objects. groups has their derived groups.
+// newQuestion returns a question about objects. groups has the derived groups of these objects.
 func newQuestion(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, groups *derived.Groups) (*question, error) {
 	q := &question{cfg: cfg, groups: groups}
 	if err := q.use(objects); err != nil {
@@ -54,11 +56,12 @@ func (q *question) use(objects *inventory.Inventory) error {
 	return nil
 }
 
-// workloads is the Membership of pods in the groups that are placed as one: PodGroups, and trees.
+// workloads returns the mapping from pods to the groups that are placed as a unit: PodGroups, or
+// trees of PodGroups.
 func (q *question) workloads() gang.Membership { return q.trees.Membership(q.groups) }
 
-// whyUnwritten returns the reason why no PodGroup can be derived for the owner of a pod. It returns
-// "" if a PodGroup exists or is not needed.
+// whyUnwritten returns the reason why Reprieve cannot derive a PodGroup for a pod. It returns "" if
+// the PodGroup exists, or if the pod needs none.
 func (q *question) whyUnwritten(pod *corev1.Pod) string {
 	key, _ := q.groups.GroupOf(pod)
 	for _, lacking := range q.groups.Unwritten() {
@@ -69,7 +72,8 @@ func (q *question) whyUnwritten(pod *corev1.Pod) string {
 	return ""
 }
 
-// gather reads the objects, live or from a file, and the configuration.
+// gather reads the objects, from the live cluster or from a snapshot, and the configuration. It
+// also derives the PodGroups that the scheduler has not written yet.
 func (a *asking) gather(ctx context.Context, shown *progress) (*question, error) {
 	objects, cfg, err := a.readAll(ctx, shown)
 	if err != nil {
@@ -82,8 +86,8 @@ func (a *asking) gather(ctx context.Context, shown *progress) (*question, error)
 	return newQuestion(completed, cfg, groups)
 }
 
-// readAll reads the configuration and the objects. The configuration names the kinds of objects
-// that define groups, and these are read too.
+// readAll reads the configuration and the objects. It includes the kinds of objects that the
+// configuration names as sources of PodGroups.
 func (a *asking) readAll(ctx context.Context, shown *progress) (*inventory.Inventory, *config.KubeSchedulerConfiguration, error) {
 	if a.snapshot != "" {
 		objects, err := a.read(ctx, shown)
@@ -117,7 +121,8 @@ func (a *asking) readAll(ctx context.Context, shown *progress) (*inventory.Inven
 	return objects, cfg, nil
 }
 
-// noteUnread notes the missing permissions that only some answers need.
+// noteUnread adds a note about kinds of pod owners that the caller may not list. Not all answers
+// depend on them.
 func (a *asking) noteUnread(shown *progress, objects *inventory.Inventory) {
 	if unread := objects.Unread(); len(unread) > 0 {
 		a.noteOnce(shown, "you may not list %s in all namespaces: which of their pods belong together is not known; ask for the ClusterRole reprieve-planner",
@@ -125,7 +130,7 @@ func (a *asking) noteUnread(shown *progress, objects *inventory.Inventory) {
 	}
 }
 
-// noteOnce adds a note about the answers, unless the same note was already shown.
+// noteOnce adds a note about the answer, unless the command already printed the same note.
 func (a *asking) noteOnce(shown *progress, format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if a.noted[line] {
@@ -138,7 +143,7 @@ func (a *asking) noteOnce(shown *progress, format string, args ...any) {
 	shown.note("%s", line)
 }
 
-// read reads the objects.
+// read reads the objects from the snapshot, or from the live cluster.
 func (a *asking) read(ctx context.Context, shown *progress) (*inventory.Inventory, error) {
 	if a.snapshot == "" {
 		return a.list(ctx, shown, nil)
@@ -156,7 +161,7 @@ func (a *asking) read(ctx context.Context, shown *progress) (*inventory.Inventor
 	return objects, nil
 }
 
-// list reads the objects of the live cluster, and the objects of further kinds.
+// list reads the objects of the live cluster. roots are additional kinds to read.
 func (a *asking) list(ctx context.Context, shown *progress, roots []inventory.Root) (*inventory.Inventory, error) {
 	with, host, err := a.listing(roots)
 	if err != nil {
@@ -168,7 +173,8 @@ func (a *asking) list(ctx context.Context, shown *progress, roots []inventory.Ro
 	return objects, a.reached(host, err)
 }
 
-// listing returns a Listing for the cluster that the flags name, and the address of its API server.
+// listing returns a Listing that reads from the cluster of the flags, and the address of the API
+// server.
 func (a *asking) listing(roots []inventory.Root) (*inventory.Listing, string, error) {
 	rest, err := a.kube.ToRESTConfig()
 	if clientcmd.IsEmptyConfig(err) {
@@ -177,8 +183,8 @@ func (a *asking) listing(roots []inventory.Root) (*inventory.Listing, string, er
 	if err != nil {
 		return nil, "", usage(fmt.Errorf("kubeconfig: %w", err))
 	}
-	// A command makes a few hundred calls at most. The limits of the server slow them down if
-	// necessary.
+	// A command makes at most a few hundred calls. Do not limit their rate, because the server
+	// limits them if necessary.
 	rest.QPS = -1
 	client, err := dynamic.NewForConfig(rest)
 	if err != nil {
@@ -191,8 +197,8 @@ func (a *asking) listing(roots []inventory.Root) (*inventory.Listing, string, er
 	return &inventory.Listing{Client: client, Discovery: discoverer, Now: a.clock.Now(), Roots: roots}, rest.Host, nil
 }
 
-// reached adds the address of the API server, and the source of that address, to the error of a
-// call that the server did not answer.
+// reached completes an error that reports an API server that does not answer. It adds the address
+// of the server, and the source of that address. It returns other errors unchanged.
 func (a *asking) reached(host string, err error) error {
 	if err == nil || codeOf(err) != exitUnreachable {
 		return err
@@ -216,8 +222,8 @@ func (a *asking) reached(host string, err error) error {
 	return fmt.Errorf("the API server %s does not answer (kubeconfig %s, context %s): %w", host, from, current, err)
 }
 
-// load reads the configuration of --config, else the configuration in the snapshot, else the
-// default.
+// load reads the scheduler's configuration: from the file of --config, else from the snapshot, else
+// the default configuration.
 func (a *asking) load(ctx context.Context, objects *inventory.Inventory) (*config.KubeSchedulerConfiguration, error) {
 	if a.configuration != "" || objects.Configuration == "" {
 		return schedulerapp.LoadConfig(ctx, a.configuration)
@@ -234,7 +240,7 @@ func (a *asking) load(ctx context.Context, objects *inventory.Inventory) (*confi
 	return schedulerapp.LoadRecordedConfig(ctx, file.Name())
 }
 
-// open opens a file, or standard input for -.
+// open opens a file for reading. If name is "-", it returns standard input.
 func (a *asking) open(name string) (from io.Reader, end func(), err error) {
 	if name == "-" {
 		return a.streams.In, func() {}, nil
@@ -246,7 +252,7 @@ func (a *asking) open(name string) (from io.Reader, end func(), err error) {
 	return file, func() { _ = file.Close() }, nil
 }
 
-// namespace returns the namespace of the flags, or of the kubeconfig's context, or default.
+// namespace returns the namespace of the flags, else of the kubeconfig's context, else "default".
 func (a *asking) namespace() (string, error) {
 	namespace, _, err := a.kube.ToRawKubeConfigLoader().Namespace()
 	if err != nil && a.snapshot == "" {

@@ -23,30 +23,32 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// statusAnswer is the answer of status.
+// statusAnswer is the answer of the subcommand status.
 type statusAnswer struct {
 	typed
-	// Nodes is the number of schedulable nodes. NodesOut is the number of nodes that are cordoned
-	// or not ready.
-	Nodes    int `json:"nodes"`
+	// Nodes is the number of schedulable nodes.
+	Nodes int `json:"nodes"`
+	// NodesOut is the number of nodes that are cordoned or not ready.
 	NodesOut int `json:"nodesOut"`
-	// Resources describes the usage of the schedulable nodes.
+	// Resources has the requested part of each resource on the schedulable nodes.
 	Resources []fullness `json:"resources"`
-	// Largest has the number of pods of each size that fit on the nodes now. The sizes are 1, 2, 4
-	// and so on of the resource Of.
-	Of      string        `json:"of,omitempty"`
+	// Of is the resource that Largest is about: GPUs, or CPUs if no node has GPUs.
+	Of string `json:"of,omitempty"`
+	// Largest has, for pods that request 1, 2, 4 and so on units of Of, the number of such pods
+	// that fit on the nodes now.
 	Largest []largestGang `json:"largest"`
-	// Waiting is the number of pending workloads. Degraded is the number of gangs that hold nodes
-	// with fewer members than they need.
-	Waiting  int `json:"waiting"`
+	// Waiting is the number of pending workloads.
+	Waiting int `json:"waiting"`
+	// Degraded is the number of gangs that occupy nodes with fewer members than they need.
 	Degraded int `json:"degraded"`
-	// Leader is the scheduler that leads. It is nil if the leader is not known, and LeaderUnknown
-	// is then the reason.
-	Leader        *leader `json:"leader,omitempty"`
-	LeaderUnknown string  `json:"leaderUnknown,omitempty"`
+	// Leader is the leading scheduler; nil if it is not known.
+	Leader *leader `json:"leader,omitempty"`
+	// LeaderUnknown is the reason why the leader is not known.
+	LeaderUnknown string `json:"leaderUnknown,omitempty"`
 }
 
-// fullness describes how much of a resource is requested.
+// fullness describes the requested part of a resource. Percent is Requested in percent of
+// Allocatable.
 type fullness struct {
 	Resource    string  `json:"resource"`
 	Requested   string  `json:"requested"`
@@ -54,13 +56,13 @@ type fullness struct {
 	Percent     float64 `json:"percent"`
 }
 
-// largestGang is the number of pods of one size that fit.
+// largestGang is the number of pods of one size that fit on the nodes at the same time.
 type largestGang struct {
 	Size int64 `json:"size"`
 	Pods int64 `json:"pods"`
 }
 
-// leader describes the scheduler that holds a Lease.
+// leader describes the scheduler that holds the Lease of leader election.
 type leader struct {
 	Name    string    `json:"name"`
 	Renewed time.Time `json:"renewed"`
@@ -119,7 +121,7 @@ func (a *asking) status(ctx context.Context, shown *progress) (*statusAnswer, er
 	return answer, nil
 }
 
-// isOut reports whether a node takes no pods: it is cordoned, or not ready.
+// isOut reports whether a node is cordoned or not ready.
 func isOut(node *corev1.Node) bool {
 	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
@@ -127,7 +129,8 @@ func isOut(node *corev1.Node) bool {
 	return node.Spec.Unschedulable || ready
 }
 
-// fill fills in the nodes, the usage of their resources, and the largest gangs.
+// fill fills in the fields that depend on nodes and pods: Nodes, NodesOut, Resources, Of and
+// Largest.
 func (s *statusAnswer) fill(objects *inventory.Inventory) error {
 	nodes, err := inventory.Decode[*corev1.Node](objects, inventory.Nodes)
 	if err != nil {
@@ -174,8 +177,8 @@ func addTo(sums, more corev1.ResourceList) {
 	}
 }
 
-// fullnessOf returns the usage of CPU, memory and the extended resources of nodes. Resources that
-// pods may request as a GPU come first.
+// fullnessOf returns the requested part of CPUs, memory and extended resources. all is the
+// allocatable amount, and used is the requested amount. GPUs come first.
 func fullnessOf(all, used corev1.ResourceList) []fullness {
 	var names []string
 	for name := range all {
@@ -209,8 +212,8 @@ func human(name string, q *resource.Quantity) string {
 	return queue.Human(corev1.ResourceName(name), q.AsApproximateFloat64())
 }
 
-// largest fills in how many pods of each size fit. The sizes count GPUs, or CPUs if no node has
-// GPUs.
+// largest fills in Of and Largest. free has the free resources of each node, and all is the sum
+// over the nodes.
 func (s *statusAnswer) largest(free map[string]corev1.ResourceList, all corev1.ResourceList) {
 	s.Of = string(corev1.ResourceCPU)
 	for _, r := range s.Resources {
@@ -236,8 +239,7 @@ func (s *statusAnswer) largest(free map[string]corev1.ResourceList, all corev1.R
 	}
 }
 
-// leader reads the Lease of the scheduler. If the leader is not known, the second result is the
-// reason.
+// leader reads the Lease of the scheduler. If it cannot, it returns the reason.
 func (a *asking) leader(ctx context.Context, cfg *config.KubeSchedulerConfiguration) (*leader, string) {
 	rest, err := a.kube.ToRESTConfig()
 	if err != nil {

@@ -20,39 +20,40 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// subject is the workload that a question is about.
+// subject is the work that a question is about: a pod, a group, or an object that owns pods.
 type subject struct {
-	// kind is one of workKinds, and key is the name of the object.
+	// kind is the Kind of one of workKinds. key is the namespace and name of the object.
 	kind string
 	key  types.NamespacedName
-	// rule is the rule for the kind, and family has the objects of the rule. Both are nil for a
-	// kind without a rule.
+	// rule is the grouping rule of the kind, and family has the objects that the rule finds. Both
+	// are nil for a kind without a rule.
 	rule   *grouping.Rule
 	family *family
-	// all has the groups of the subject, of reprieve.dev and scheduling.k8s.io: the subject itself,
-	// its PodGroups, or the PodGroup that it is in. A tree of groups stands for its PodGroups, in
-	// the form of [gang.AsPodGroup]. group is the one in question: the only one, or the only one
-	// that waits. It is nil if there is no such group.
-	all   []*v1alpha1.PodGroup
+	// all has the groups of the subject: the subject itself, its PodGroups, or the PodGroup of a
+	// pod. They may belong to reprieve.dev or to scheduling.k8s.io. A tree takes the place of its
+	// PodGroups, in the form of [gang.AsPodGroup].
+	all []*v1alpha1.PodGroup
+	// group is the group that the question is about: the only group that waits, or the only group.
+	// It is nil if there is no such group.
 	group *v1alpha1.PodGroup
-	// waiting lists the parts that wait, by kind and name, if there are several. Each part gets a
-	// decision of its own.
+	// waiting lists the parts of the subject that wait, by kind and name, if there are several.
+	// Each part gets its own decision.
 	waiting []string
-	// pods has all pods of the subject. For a pod in a gang, these are all pods of the gang.
+	// pods has all pods of the subject. For a pod of a gang, it has all pods of the gang.
 	pods []*corev1.Pod
-	// groups knows which pods are placed together, podGroups which pods share a PodGroup, and trees
-	// which PodGroups are placed together.
+	// podGroups maps pods to PodGroups. trees maps PodGroups to their trees. groups combines the
+	// two: it maps pods to the groups that are placed as a unit.
 	groups, podGroups gang.Membership
 	trees             *gang.Trees
-	// units are the groups that the subject is evicted with, if it is part of a tree.
+	// units has the groups that the subject may be evicted with, if the subject is part of a tree.
 	units sets.Set[types.NamespacedName]
 }
 
-// name returns the subject for people.
+// name returns the name of the subject for messages, such as "pod default/web".
 func (s *subject) name() string { return strings.ToLower(s.kind) + " " + s.key.String() }
 
-// pending returns the pods that wait for a node, with gated pods last. The first pod represents the
-// work in a question, and a gated pod cannot do so.
+// pending returns the pods that wait for a node. Pods without scheduling gates come first, because
+// decisions for the whole work use the first pod, and no decision is possible for a gated pod.
 func (s *subject) pending() []*corev1.Pod {
 	waits := func(pod *corev1.Pod) bool {
 		return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !isOver(pod)
@@ -61,7 +62,7 @@ func (s *subject) pending() []*corev1.Pod {
 	return append(free, s.filtered(func(pod *corev1.Pod) bool { return waits(pod) && isGated(pod) })...)
 }
 
-// gated returns the number of pending pods with scheduling gates.
+// gated returns the number of pending pods with a scheduling gate.
 func (s *subject) gated() (count int) {
 	for _, pod := range s.pending() {
 		if isGated(pod) {
@@ -71,8 +72,9 @@ func (s *subject) gated() (count int) {
 	return count
 }
 
-// heldByGate reports whether the question is about a pod with a scheduling gate. If so, the message
-// of step then names the gate first. The decision about the rest of the gang follows.
+// heldByGate reports whether the question is about one pod with a scheduling gate. If so,
+// heldByGate changes the message of step: the gate comes first, and the decision about the rest of
+// the gang follows.
 func (s *subject) heldByGate(step *whatif.Step) bool {
 	if s.kind != "Pod" {
 		return false
@@ -100,11 +102,11 @@ func (s *subject) leaving() []*corev1.Pod {
 	return s.filtered(func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 }
 
-// isGang reports whether one decision covers all pods that the question is about.
+// isGang reports whether the question is about a gang, which gets one decision for all its pods.
 func (s *subject) isGang() bool { return s.group != nil && s.model(s.group).IsGang() }
 
-// hasEnough reports whether a gang has at least as many members on nodes as it needs. It returns
-// false for other work.
+// hasEnough reports whether a gang has as many members on nodes as it needs. For other work, it
+// returns false.
 func (s *subject) hasEnough() bool {
 	if !s.isGang() {
 		return false
@@ -130,7 +132,8 @@ func isOver(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// parseSubject parses POD, or KIND/NAME with a kind that kindNamed knows.
+// parseSubject returns the subject that an argument names, as POD or KIND/NAME. See kindNamed for
+// the kinds.
 func parseSubject(arg, namespace string) (*subject, error) {
 	word, name, slashed := strings.Cut(arg, "/")
 	if !slashed {
@@ -147,7 +150,8 @@ func parseSubject(arg, namespace string) (*subject, error) {
 	return &subject{kind: kind.Kind, rule: kind.rule, key: types.NamespacedName{Namespace: namespace, Name: name}}, nil
 }
 
-// find fills in the objects of a subject. It returns false if there are none.
+// find fills in the fields of the subject from the objects of a question. It returns false if the
+// subject does not exist.
 func (s *subject) find(asked *question) (bool, error) {
 	objects := asked.objects
 	s.groups, s.podGroups, s.trees = asked.workloads(), asked.groups, asked.trees
@@ -167,7 +171,7 @@ func (s *subject) find(asked *question) (bool, error) {
 	gangs := sets.New[types.NamespacedName]()
 	for _, pg := range s.all {
 		if s.model(pg).IsGang() {
-			// They are decided on together.
+			// A gang gets one decision, so s.pods has all members of the gang.
 			gangs.Insert(keyOf(pg))
 		}
 	}
@@ -184,8 +188,8 @@ func (s *subject) find(asked *question) (bool, error) {
 	return s.existsAlone(objects)
 }
 
-// existsAlone reports whether the object of the subject exists. Such an object without pods may
-// create some later.
+// existsAlone reports whether the object of the subject exists. An object without pods may still
+// create pods.
 func (s *subject) existsAlone(objects *inventory.Inventory) (bool, error) {
 	if s.rule == nil {
 		stored := map[string]string{kindJob: inventory.Jobs, kindPodGroup: inventory.PodGroups, kindComposite: inventory.Composites}[s.kind]
@@ -201,8 +205,8 @@ func (s *subject) existsAlone(objects *inventory.Inventory) (bool, error) {
 	return false, nil
 }
 
-// findGroups fills in the groups of the subject's pods, and the groups that were derived for the
-// subject. A tree takes the place of its PodGroups.
+// findGroups fills in s.all and s.units. The groups in s.all are the groups of the subject's pods, and
+// the groups that were derived for the subject. A tree takes the place of its PodGroups.
 func (s *subject) findGroups(objects *inventory.Inventory, pods []*corev1.Pod) error {
 	keys := sets.New[types.NamespacedName]()
 	for _, pod := range pods {
@@ -228,8 +232,8 @@ func (s *subject) findGroups(objects *inventory.Inventory, pods []*corev1.Pod) e
 	return nil
 }
 
-// podGroups returns the PodGroups of both APIs in an inventory, and its CompositePodGroups in the
-// form of PodGroups.
+// podGroups returns the PodGroups of reprieve.dev and scheduling.k8s.io in an inventory. It also
+// returns the CompositePodGroups, converted to PodGroups.
 func podGroups(objects *inventory.Inventory) ([]*v1alpha1.PodGroup, error) {
 	all, err := ownGroups(objects)
 	if err != nil {
@@ -244,7 +248,7 @@ func podGroups(objects *inventory.Inventory) ([]*v1alpha1.PodGroup, error) {
 	return all, err
 }
 
-// owns reports whether a PodGroup is the subject, or was created for it.
+// owns reports whether a PodGroup is the subject, or belongs to the subject.
 func (s *subject) owns(pg *v1alpha1.PodGroup) bool {
 	switch {
 	case s.family != nil:
@@ -261,14 +265,14 @@ func (s *subject) isOwner(o metav1.OwnerReference) bool {
 	return o.Kind == kindJob && o.Name == s.key.Name
 }
 
-// narrow selects the part of the subject that the question is about, because only waiting work gets
-// decisions.
+// narrow sets group and waiting. A question is about waiting work, so narrow selects the only group
+// that waits, or lists the parts that wait if there are several.
 func (s *subject) narrow() {
 	s.group, s.waiting = nil, nil
 	var groups []*v1alpha1.PodGroup
 	seen := sets.New[types.NamespacedName]()
 	for _, pod := range s.pending() {
-		// If pods get decisions one by one, the first pod represents all.
+		// Pods without a gang get decisions one by one. The first of them represents all.
 		group, part, key := s.groupOf(pod), "pod/"+pod.Name, types.NamespacedName{}
 		if group != nil {
 			key = keyOf(group)
@@ -296,8 +300,8 @@ func (s *subject) groupOf(pod *corev1.Pod) *v1alpha1.PodGroup {
 	return nil
 }
 
-// asOne returns an error if a question with a single answer is about work with several waiting
-// parts.
+// asOne returns an error if several parts of the subject wait. Commands call it if they can answer
+// about one part only.
 func (s *subject) asOne() error {
 	if len(s.waiting) == 0 {
 		return nil
@@ -309,12 +313,13 @@ func (s *subject) asOne() error {
 	return usage(fmt.Errorf("%d parts of %s wait, and each is decided on by itself: ask about one of %s%s", len(s.waiting), s.name(), strings.Join(named, ", "), more))
 }
 
-// isOwn reports whether a pod belongs to the subject by the pod's own fields.
+// isOwn reports whether a pod belongs to the subject. It does not consider other members of the
+// pod's gang.
 func (s *subject) isOwn(pod *corev1.Pod) bool {
 	return pod.Namespace == s.key.Namespace && s.has(pod)
 }
 
-// has reports whether a pod in the subject's namespace belongs to the subject.
+// has is isOwn for a pod that is known to be in the subject's namespace.
 func (s *subject) has(pod *corev1.Pod) bool {
 	switch {
 	case s.family != nil:

@@ -16,7 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// TestParseSubject checks that kinds can be named in the forms that kubectl accepts.
+// TestParseSubject checks that the argument can name a kind in each form that kubectl accepts.
 func TestParseSubject(t *testing.T) {
 	t.Parallel()
 	for arg, want := range map[string]string{
@@ -43,8 +43,8 @@ func TestParseSubject(t *testing.T) {
 	}
 }
 
-// TestHasEnough checks an object with several gangs. The placed members of one gang do not count
-// for another.
+// TestHasEnough checks an object with several gangs: placed members of one gang do not count for
+// another gang.
 func TestHasEnough(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -65,7 +65,7 @@ func TestHasEnough(t *testing.T) {
 	}
 }
 
-// TestFindNative checks that gangs of scheduling.k8s.io are found, with all their members.
+// TestFindNative checks that find finds a gang of scheduling.k8s.io with all its members.
 func TestFindNative(t *testing.T) {
 	t.Parallel()
 	member := func(name, node string) *corev1.Pod {
@@ -80,7 +80,7 @@ func TestFindNative(t *testing.T) {
 	for name, c := range map[string]struct {
 		of   string
 		pods []*corev1.Pod
-		// wantPods is the number of the gang's pods, and want is true if they are enough.
+		// wantPods is the number of the gang's pods. want is true if enough of them have a node.
 		wantPods int
 		want     bool
 	}{
@@ -119,16 +119,16 @@ func TestFindNative(t *testing.T) {
 	}
 }
 
-// TestNarrow checks that a question about an object is narrowed to the part of the object that
-// waits, if there is only one.
+// TestNarrow checks the part of an object that a question is about: the only part that waits. If
+// several parts wait, the question is about none, and the user must choose one.
 func TestNarrow(t *testing.T) {
 	t.Parallel()
 	a, b := changedGang("a"), changedGang("b")
 	for name, c := range map[string]struct {
 		all  []*v1alpha1.PodGroup
 		pods []*corev1.Pod
-		// want is the group that the question is about, "" for none. wantWaiting are the parts to
-		// choose from.
+		// want is the group that the question is about; "" for none. wantWaiting has the parts that
+		// the user must choose from.
 		want        string
 		wantWaiting []string
 	}{

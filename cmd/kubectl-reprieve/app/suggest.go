@@ -9,7 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// meantKind returns the most similar kind to suggest for an unknown word; "" if no kind is similar.
+// meantKind returns text that suggests the known kind most similar to a word. It returns "" if no
+// kind is similar.
 func meantKind(word string) string {
 	var words []string
 	for _, kind := range workKinds() {
@@ -24,13 +25,14 @@ func meantKind(word string) string {
 	return ""
 }
 
-// missing returns the error for a subject that does not exist. It suggests the most similar name,
-// namespace or kind.
+// missing returns the error for a subject that does not exist. The error suggests a similar name,
+// namespace or kind. more is additional text.
 func (s *subject) missing(objects *inventory.Inventory, more string) error {
 	return notFound(fmt.Errorf("%s does not exist%s%s", s.name(), more, s.meant(objects)))
 }
 
-// meant returns the most similar name to suggest for a subject; "" if no name is similar.
+// meant returns text that suggests the existing object most similar to a subject. It returns "" if
+// no object is similar.
 func (s *subject) meant(objects *inventory.Inventory) string {
 	var here, anywhere []string
 	for _, kind := range workKinds() {

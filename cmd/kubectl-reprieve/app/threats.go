@@ -9,34 +9,36 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// mostAsked is the largest number of waiting workloads that get a decision.
+// mostAsked is the maximum number of waiting workloads that get a decision for one answer.
 const mostAsked = 50
 
-// threatsAnswer is the answer of protected --from.
+// threatsAnswer is the answer of protected --from: the waiting workloads that would evict some
+// work.
 type threatsAnswer struct {
 	typed
 	Subject string `json:"subject"`
-	// Threats lists the workloads that would evict the subject with their next decision, in the
-	// order of the scheduler.
+	// Threats lists the workloads whose next decision would evict the subject, in the order in
+	// which the scheduler tries them.
 	Threats []threat `json:"threats"`
-	// Asked is the number of waiting workloads that got a decision, and Unasked the number of the
-	// others.
-	Asked   int `json:"asked"`
+	// Asked is the number of waiting workloads that got a decision.
+	Asked int `json:"asked"`
+	// Unasked is the number of waiting workloads that got no decision, because of mostAsked.
 	Unasked int `json:"unasked,omitempty"`
 }
 
-// threat is a workload whose next decision evicts the subject.
+// threat is a workload whose next decision would evict the subject.
 type threat struct {
 	Work     string `json:"work"`
 	Priority int32  `json:"priority"`
 	Queue    string `json:"queue,omitempty"`
-	// Victim is the unit that the workload evicts, and Rule the rule that permits it.
+	// Victim is the unit of the subject that the workload would evict.
 	Victim string `json:"victim"`
-	Rule   string `json:"rule"`
+	// Rule is the rule that permits the eviction.
+	Rule string `json:"rule"`
 }
 
-// threats computes a decision for each waiting workload, each on the current state. It lists the
-// workloads that would evict the subject.
+// threats makes a decision for each waiting workload, as if each were the next one. It returns the
+// workloads whose decision evicts the subject.
 func (a *asking) threats(ctx context.Context, shown *progress, about *subject) (*threatsAnswer, error) {
 	asked, err := a.gather(ctx, shown)
 	if err != nil {

@@ -20,34 +20,37 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// mostAlone bounds how many parts of a tree get a decision of their own in an answer.
+// mostAlone is the maximum number of parts of a tree that get their own decision for one answer.
 const mostAlone = 8
 
-// toldTree describes a tree of groups that is placed as a whole.
+// toldTree describes a tree of groups that is placed as a unit.
 type toldTree struct {
 	Name string `json:"name"`
-	// NeededGroups of Groups must be complete to start. Both are 0 for a tree that can never start.
+	// NeededGroups is the number of the root's groups that must be complete before the tree starts;
+	// 0 for a tree that can never start.
 	NeededGroups int `json:"neededGroups,omitempty"`
-	Groups       int `json:"groups,omitempty"`
-	// Parts are the groups below, in the order of the tree.
+	// Groups is the number of the root's groups; 0 for a tree that can never start.
+	Groups int `json:"groups,omitempty"`
+	// Parts lists the groups below the root. Each group comes before the groups below it.
 	Parts []toldPart `json:"parts"`
-	// Together is true if each part that lacks placements has room alone, but all of them do not
-	// have room at the same time.
+	// Together is true if each needed part has room alone, but all of them together do not fit.
 	Together bool `json:"together,omitempty"`
 }
 
-// toldPart is a group of a tree.
+// toldPart describes a group of a tree.
 type toldPart struct {
 	Name string `json:"name"`
-	// Needed is false for a group that the tree does not need in order to start.
+	// Needed is true if the tree needs the group in order to start.
 	Needed bool `json:"needed"`
-	// Needs is minCount of a PodGroup, or minGroupCount of a CompositePodGroup. Has counts the
-	// members, or the groups with enough members. Placed counts the members with a node.
-	Needs  int `json:"needs"`
-	Has    int `json:"has"`
+	// Needs is the minCount of a PodGroup, or the minGroupCount of a CompositePodGroup.
+	Needs int `json:"needs"`
+	// Has is the number of members of a PodGroup. For a CompositePodGroup, it is the number of
+	// groups with enough members.
+	Has int `json:"has"`
+	// Placed is the number of members with a node.
 	Placed int `json:"placed"`
-	// Alone is the decision on the PodGroup as if it had no parent. It is set only if the tree has
-	// no room, for needed PodGroups with enough members.
+	// Alone is the decision for a PodGroup as if it had no parent. It is set for needed PodGroups
+	// with enough members, if the tree finds no room.
 	Alone *whatif.Step `json:"alone,omitempty"`
 
 	key types.NamespacedName
@@ -56,7 +59,8 @@ type toldPart struct {
 // isComposite reports whether the part is a CompositePodGroup.
 func (p *toldPart) isComposite() bool { return gang.IsTree(p.key) }
 
-// hasTrouble reports whether the part keeps the tree from starting.
+// hasTrouble reports whether the part prevents the start of the tree: it is needed, and lacks
+// members or room.
 func (p *toldPart) hasTrouble() bool {
 	return p.Needed && (p.Has < p.Needs || p.Alone != nil && !hasRoom(p.Alone))
 }
@@ -68,7 +72,7 @@ func hasRoom(step *whatif.Step) bool {
 // isGroup reports whether the subject is a PodGroup or a CompositePodGroup.
 func (s *subject) isGroup() bool { return s.kind == kindPodGroup || s.kind == kindComposite }
 
-// groupKey returns the key of a subject that is a group.
+// groupKey returns the key of the group that the subject is. It is only valid if isGroup is true.
 func (s *subject) groupKey() types.NamespacedName {
 	if s.kind == kindComposite {
 		return gang.TreeKey(s.key.Namespace, s.key.Name)
@@ -76,13 +80,14 @@ func (s *subject) groupKey() types.NamespacedName {
 	return s.key
 }
 
-// isPartOf reports whether a PodGroup is the subject, or below it.
+// isPartOf reports whether a PodGroup is the subject, or is below the CompositePodGroup that is the
+// subject.
 func (s *subject) isPartOf(podGroup types.NamespacedName) bool {
 	of := s.groupKey()
 	return podGroup == of || gang.IsTree(of) && (slices.Contains(s.trees.KeysOf(podGroup), of) || s.trees.WorkloadOf(podGroup) == of)
 }
 
-// model returns the scheduler's model of a group.
+// model returns the scheduler's model of a group, which may be a tree.
 func (s *subject) model(pg *v1alpha1.PodGroup) *gang.Group {
 	if key := keyOf(pg); gang.IsTree(key) {
 		if g, ok := s.trees.Group(key); ok {
@@ -92,8 +97,8 @@ func (s *subject) model(pg *v1alpha1.PodGroup) *gang.Group {
 	return gang.FromPodGroup(pg)
 }
 
-// workloadsOf returns the groups that are placed as one with PodGroups of a group. For a group
-// without PodGroups, it returns the group.
+// workloadsOf returns the workloads of a group's PodGroups: for each PodGroup, the group that it is
+// placed with. For a group without PodGroups, it returns the group itself.
 func (s *subject) workloadsOf(key types.NamespacedName) sets.Set[types.NamespacedName] {
 	out := sets.New[types.NamespacedName]()
 	for _, leaf := range s.trees.Leaves(key) {
@@ -105,7 +110,7 @@ func (s *subject) workloadsOf(key types.NamespacedName) sets.Set[types.Namespace
 	return out
 }
 
-// findUnits fills in the groups that the subject is evicted with, from the subject and its pods.
+// findUnits fills in s.units: the groups that the subject, or one of its pods, may be evicted with.
 func (s *subject) findUnits(pods []*corev1.Pod) {
 	s.units = sets.New[types.NamespacedName]()
 	if s.isGroup() {
@@ -122,8 +127,8 @@ func (s *subject) findUnits(pods []*corev1.Pod) {
 	}
 }
 
-// missingTrees returns groups that stand for CompositePodGroups that do not exist, and that
-// PodGroups name as their parent.
+// missingTrees returns stand-ins for CompositePodGroups that do not exist although PodGroups name
+// them as their parents.
 func (s *subject) missingTrees(keys sets.Set[types.NamespacedName]) []*v1alpha1.PodGroup {
 	var out []*v1alpha1.PodGroup
 	for key := range keys {
@@ -137,7 +142,7 @@ func (s *subject) missingTrees(keys sets.Set[types.NamespacedName]) []*v1alpha1.
 }
 
 // ownGroups returns the groups of reprieve.dev in an inventory: the PodGroups, and the
-// CompositePodGroups in the form of PodGroups.
+// CompositePodGroups converted to PodGroups.
 func ownGroups(objects *inventory.Inventory) ([]*v1alpha1.PodGroup, error) {
 	all, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
 	if err != nil {
@@ -150,7 +155,7 @@ func ownGroups(objects *inventory.Inventory) ([]*v1alpha1.PodGroup, error) {
 	return all, err
 }
 
-// partName returns the argument that names a group in a question.
+// partName returns the command-line argument that names a group, such as "podgroup/train".
 func partName(key types.NamespacedName) string {
 	if composite, ok := gang.CompositeOf(key); ok {
 		return "compositepodgroup/" + composite.Name
@@ -158,7 +163,7 @@ func partName(key types.NamespacedName) string {
 	return "podgroup/" + key.Name
 }
 
-// tree describes the tree that the subject is placed with; nil without one.
+// tree describes the tree that the subject is placed with. Without a tree, it returns nil.
 func (s *subject) tree() *toldTree {
 	if s.group == nil || !gang.IsTree(keyOf(s.group)) {
 		return nil
@@ -175,7 +180,7 @@ func (s *subject) tree() *toldTree {
 	if g.Flaw == (gang.Verdict{}) {
 		out.NeededGroups, out.Groups = g.Tree.Need, len(g.Tree.Parts)
 	} else {
-		// The flaw of any group keeps all of them from starting.
+		// A flaw in one group blocks the whole tree, so show all groups as needed.
 		for _, leaf := range g.Tree.Leaves() {
 			chosen.Insert(leaf.Name)
 		}
@@ -186,7 +191,8 @@ func (s *subject) tree() *toldTree {
 	return out
 }
 
-// add adds a group and the groups below it.
+// add adds a group and the groups below it to Parts. have and placed map PodGroups to numbers of
+// members. chosen has the PodGroups that the tree needs to start.
 func (t *toldTree) add(part *gang.Tree, have, placed map[string]int, chosen sets.Set[string]) {
 	told := toldPart{Name: groupName(part.Key), Needs: part.Need, key: part.Key}
 	for _, leaf := range part.Leaves() {
@@ -207,8 +213,8 @@ func (t *toldTree) add(part *gang.Tree, have, placed map[string]int, chosen sets
 	}
 }
 
-// decideParts decides on each PodGroup that lacks placements as if it had no parent. The tree as a
-// whole is infeasible. It stops after mostAlone decisions.
+// decideParts fills in Alone for needed PodGroups without enough placed members, and Together. The
+// decision for the whole tree must be infeasible. decideParts makes at most mostAlone decisions.
 func (t *toldTree) decideParts(ctx context.Context, asked *question, about *subject, told func(decided int)) error {
 	decided, fit, all := 0, 0, true
 	for i := range t.Parts {
@@ -240,8 +246,8 @@ func (t *toldTree) decideParts(ctx context.Context, asked *question, about *subj
 	return nil
 }
 
-// show prints the tree. Unless wide is true, it prints the first few parts. Parts that keep the
-// tree from starting come first.
+// show prints the tree. Parts that prevent the start of the tree come first. If wide is false, it
+// prints only the first few parts.
 func (t *toldTree) show(to io.Writer, wide bool) {
 	if t.Groups > 0 {
 		fmt.Fprintf(to, "%s: placed as a whole with %s, which needs %d of its %s.\n", saysTree, t.Name, t.NeededGroups, plural(t.Groups, "group"))
@@ -271,7 +277,7 @@ func (t *toldTree) show(to io.Writer, wide bool) {
 	}
 }
 
-// text describes the part for people.
+// text describes the part in words.
 func (p *toldPart) text() string {
 	var out strings.Builder
 	noun, has := "member", plural(p.Has, "member")

@@ -6,20 +6,19 @@ import (
 	"testing"
 )
 
-// aComposite returns a CompositePodGroup with a minGroupCount, and with further fields of its spec
-// and status.
+// aComposite returns a CompositePodGroup. spec and status are additional JSON fields.
 func aComposite(name string, minGroupCount int, spec, status string) string {
 	return fmt.Sprintf(`{"apiVersion":"reprieve.dev/v1alpha1","kind":"CompositePodGroup","metadata":{"namespace":"default","name":%q,"uid":"tree-%s"},
 "spec":{"schedulingPolicy":{"gang":{"minGroupCount":%d}},"priority":10,"preemptionPolicy":"PreemptLowerPriority"%s},"status":{%s}}`, name, name, minGroupCount, spec, status)
 }
 
-// aPart returns a PodGroup below a CompositePodGroup.
+// aPart returns a PodGroup whose parent is a CompositePodGroup.
 func aPart(parent, name string, minCount int) string {
 	return fmt.Sprintf(`{"apiVersion":"reprieve.dev/v1alpha1","kind":"PodGroup","metadata":{"namespace":"default","name":%q,"uid":"part-%s"},
 "spec":{"parentCompositePodGroupName":%q,"schedulingPolicy":{"gang":{"minCount":%d}},"priority":10,"preemptionPolicy":"PreemptLowerPriority"}}`, name, name, parent, minCount)
 }
 
-// membersOf returns pods of a PodGroup. A node of "" leaves them pending.
+// membersOf returns pods of a PodGroup. node is their node; "" for pending pods.
 func membersOf(group string, count, gpus int, node string) []string {
 	out := make([]string, count)
 	for i := range out {
@@ -28,8 +27,8 @@ func membersOf(group string, count, gpus int, node string) []string {
 	return out
 }
 
-// treed returns a cluster with two nodes of 4 GPUs and with a tree of the PodGroups prefill and
-// decode, which need 2 members each. The pods are given.
+// treed returns a snapshot with two nodes of 4 GPUs and a tree. The tree has the PodGroups prefill
+// and decode, which need 2 members each. pods are the pods of the snapshot.
 func treed(minGroupCount int, status string, composites []string, pods ...[]string) string {
 	node := func(name string) string {
 		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Node","metadata":{"name":%q,"uid":%q},"status":{"allocatable":{"cpu":"8","memory":"64Gi","pods":"110","nvidia.com/gpu":"4"},"capacity":{"cpu":"8"}}}`, name, name)
@@ -49,8 +48,8 @@ func treed(minGroupCount int, status string, composites []string, pods ...[]stri
 	})
 }
 
-// submittedTree returns the manifests of a tree that needs one of its three PodGroups. Each of
-// them has one member of 4 GPUs.
+// submittedTree returns the manifests of a tree that needs one of its three PodGroups. Each
+// PodGroup has one member, which requests 4 GPUs.
 func submittedTree() string {
 	out := "apiVersion: reprieve.dev/v1alpha1\nkind: CompositePodGroup\nmetadata: {name: batch}\nspec: {schedulingPolicy: {gang: {minGroupCount: 1}}}\n"
 	for _, name := range []string{"first", "second", "third"} {
@@ -61,7 +60,7 @@ func submittedTree() string {
 	return out
 }
 
-// TestTrees checks that a member of a tree of groups is explained by its tree, with the part that
+// TestTrees checks answers about a member of a tree. They describe the tree, and the part that
 // lacks members or room.
 func TestTrees(t *testing.T) {
 	t.Parallel()
@@ -85,8 +84,8 @@ func TestTrees(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want int
-		// wantOut are parts of the output and of the error, and wantNot are texts that they may not
-		// contain.
+		// wantOut are texts that the output or the error must contain. wantNot are texts that
+		// neither may contain.
 		wantOut, wantNot []string
 	}{
 		"a tree that fits": {

@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// loopback is the only address that ui listens on.
+	// loopback is the only address that the server of ui listens on.
 	loopback = "127.0.0.1"
-	// freshFor is the lifetime of an answer. One page requests more often, and there may be several
-	// pages.
+	// freshFor is the time for which the server reuses a report. A page requests the report more
+	// often, and several pages may be open.
 	freshFor = 15 * time.Second
-	// headerTimeout is the longest time to read the headers of a request.
+	// headerTimeout is the maximum time to read the headers of a request.
 	headerTimeout = 10 * time.Second
 )
 
@@ -60,9 +60,9 @@ whole URL, which has a secret in it.`,
 	return cmd
 }
 
-// serve serves the page until ctx is done.
+// serve runs the server of ui until ctx is done.
 func (a *asking) serve(ctx context.Context, port int, source inputSource) error {
-	// Report unreadable input now, on the command line, and not in a browser.
+	// Read the input once before the server starts, so that errors appear on the command line.
 	pages := &pages{source: source, asking: a, secret: rand.Text()}
 	if _, err := pages.report(ctx); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (a *asking) serve(ctx context.Context, port int, source inputSource) error 
 // inputSource reads the input of a report.
 type inputSource func(ctx context.Context) (report.Input, error)
 
-// pages serves the page and its data to browsers that have the secret.
+// pages is the HTTP handler of ui. It serves the page and its data to requests with the secret.
 type pages struct {
 	source       inputSource
 	asking       *asking
@@ -98,7 +98,7 @@ type pages struct {
 	until time.Time
 }
 
-// report returns the report, and builds it at most once in freshFor.
+// report returns the report. It builds a new one only if the last one is older than freshFor.
 func (p *pages) report(ctx context.Context) (*report.Report, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,13 +154,15 @@ func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, oneLine(err), http.StatusInternalServerError)
 		return
 	}
-	// An error means that the browser has disconnected.
+	// Ignore the error: the browser has disconnected.
 	_, _ = w.Write(body.Bytes())
 }
 
-// refuses returns the reason to reject a request; "" for none. If a site's name resolves to this
-// machine, the host of the request is that name. If a site only sends requests here, their origin
-// is that site.
+// refuses returns the reason to reject a request; "" for none. It rejects requests that another
+// site causes in the user's browser, in two ways:
+//
+//   - The site's host name resolves to this machine. The request then has the site's host name.
+//   - A page of the site sends the request to this machine. The request then has the site's origin.
 func (p *pages) refuses(r *http.Request) string {
 	_, port, err := net.SplitHostPort(p.host)
 	if err != nil || r.Host != p.host && r.Host != net.JoinHostPort("localhost", port) {
@@ -173,7 +175,8 @@ func (p *pages) refuses(r *http.Request) string {
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":
-		// A link on another site may open the page, but no other site may read it.
+		// A link on another site may open the page. Other requests from another site are rejected,
+		// so that it cannot read the page.
 		if r.Header.Get("Sec-Fetch-Mode") != "navigate" {
 			return "other origins are not served"
 		}

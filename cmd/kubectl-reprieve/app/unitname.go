@@ -8,13 +8,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// The kinds in the names of units.
+// Kinds of groups.
 const (
 	kindPodGroup  = "PodGroup"
 	kindComposite = "CompositePodGroup"
 )
 
-// unitName returns the name of a pod or a group for people, with its kind.
+// unitName returns the name of a pod or a group with its kind, such as "pod default/web".
 func unitName(namespace, name string, group bool) string {
 	if group {
 		return groupName(types.NamespacedName{Namespace: namespace, Name: name})
@@ -22,7 +22,8 @@ func unitName(namespace, name string, group bool) string {
 	return "pod " + namespace + "/" + name
 }
 
-// groupName returns the name of the group with a key. A tree is named by its CompositePodGroup.
+// groupName returns the name of a group with its kind. For a tree, it is the name of the
+// CompositePodGroup.
 func groupName(key types.NamespacedName) string {
 	if composite, ok := gang.CompositeOf(key); ok {
 		return "compositepodgroup " + composite.String()
@@ -30,8 +31,8 @@ func groupName(key types.NamespacedName) string {
 	return "podgroup " + key.String()
 }
 
-// nameTold returns the name of a unit in a message, with the kind and the namespaced name that the
-// message has.
+// nameTold returns the name of a unit, with its kind, for the kind and name in a message. name may
+// include the namespace.
 func nameTold(kind, name string) string {
 	namespace, rest, found := strings.Cut(name, "/")
 	if !found || kind != kindPodGroup {

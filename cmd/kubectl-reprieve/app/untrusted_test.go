@@ -7,13 +7,13 @@ import (
 	"unicode"
 )
 
-// hostile has control characters that a terminal would interpret. They clear the screen, set the
-// title, reverse the direction of the text, begin a sequence in two ways, and return to the start
-// of the line.
+// hostile is text with control characters that a terminal would interpret. They clear the screen,
+// set the title, reverse the direction of text, begin two kinds of sequences, and return to the
+// start of the line.
 const hostile = "\x1b[2J\x1b]0;owned\a\u202e\u009b31m\rfake\nTaken: pod default/faked by nobody"
 
-// requireHarmless checks that a text has no control characters, and shows the rest of the hostile
-// text.
+// requireHarmless checks that a text has no control characters, and that the visible characters of
+// hostile are still in it.
 func requireHarmless(t *testing.T, text string) {
 	t.Helper()
 	for _, r := range text {
@@ -22,7 +22,8 @@ func requireHarmless(t *testing.T, text string) {
 			return
 		}
 	}
-	// Arguments are quoted in errors.
+	// Three forms of escapes are possible: errors quote arguments in another form than the output
+	// does.
 	if !strings.Contains(text, `\u001b[2J`) && !strings.Contains(text, `\x1b[2J`) && !strings.Contains(text, `\e[2J`) {
 		t.Errorf("it does not show what was written: %q", text)
 	}
@@ -31,8 +32,8 @@ func requireHarmless(t *testing.T, text string) {
 	}
 }
 
-// TestUntrustedText checks text that users write: messages of events and conditions, and names and
-// annotations in a snapshot.
+// TestUntrustedText checks that text from users is harmless in the output: messages of events and
+// conditions, and names and annotations in a snapshot.
 func TestUntrustedText(t *testing.T) {
 	t.Parallel()
 	event := fmt.Sprintf(`{"metadata":{"namespace":"default","name":"e"},"eventTime":"2026-03-01T11:00:00.000000Z","reason":"Preempted","type":"Normal",
@@ -74,7 +75,7 @@ func TestUntrustedText(t *testing.T) {
 	}
 }
 
-// quoted returns a text as a string in JSON.
+// quoted returns a text as a JSON string.
 func quoted(text string) string {
 	var out strings.Builder
 	out.WriteByte('"')
@@ -89,8 +90,9 @@ func quoted(text string) string {
 	return out.String()
 }
 
-// TestForgedHistory checks that history marks a preemption as "according to an event" if its only source
-// is an event. If the victim's status reports the preemption too, history shows the facts of the status.
+// TestForgedHistory checks preemptions that an event reports. If an event is the only source,
+// history adds "according to an event". If the victim's status reports the preemption too, history
+// shows the facts of the status.
 func TestForgedHistory(t *testing.T) {
 	t.Parallel()
 	event := func(victim, preemptor, rule string) string {

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// noUsageInLog and noUsageOfScheduler explain why the usage of queues over time is unknown.
+	// noUsageInLog and noUsageOfScheduler explain why a page lacks the usage of queues over time.
 	noUsageInLog       = "The log does not have the usage of queues over time: run the scheduler with --decision-log-inputs=redacted."
 	noUsageOfScheduler = "The scheduler's latest decisions do not have the usage of queues. Give kubectl reprieve ui a decision log with --decision-log-inputs, or no file, to see the queues of the cluster."
 )
 
-// queueHistory collects the Queues in the lines of decision logs.
+// queueHistory collects the states of Queues from the lines of decision logs.
 type queueHistory struct {
 	lines []queueLine
-	// told is true if some lines have the state of Queues.
+	// told is true if some line has the inputs of decisions, which contain the Queues.
 	told bool
 }
 
-// queueLine is the part of one line about Queues.
+// queueLine is the part of a log line that is about Queues.
 type queueLine struct {
 	process string
 	number  uint64
@@ -37,7 +37,7 @@ type queueLine struct {
 	gone    []string
 }
 
-// add records the part of a line about Queues, if any.
+// add records the Queues in a line of a log.
 func (h *queueHistory) add(in *decisionlog.Inputs) {
 	h.told = true
 	line := queueLine{process: in.Process, number: in.Number, whole: in.Whole != nil, at: in.Time}
@@ -59,11 +59,11 @@ func (h *queueHistory) add(in *decisionlog.Inputs) {
 	}
 }
 
-// mostSamples is roughly the largest number of samples, because a page shows no more.
+// mostSamples is the approximate maximum number of samples, because a page cannot show more.
 const mostSamples = 400
 
-// samples returns the states of the queues, one for each line with a change. If there are very many
-// lines, it returns the last state of each interval.
+// samples returns the states of all queues at points in time. If there are more lines than
+// mostSamples, each sample is the last state of an interval.
 func (h *queueHistory) samples() []report.Sample {
 	if len(h.lines) == 0 {
 		return nil
@@ -117,7 +117,7 @@ func standingOf(q *v1alpha1.Queue) report.QueueState {
 	return report.QueueState{Used: amounts(q.Status.Allocated), Quota: amounts(q.Spec.Quota), FairShare: amounts(q.Status.FairShare)}
 }
 
-// standingNow returns the current state of the queues in an inventory.
+// standingNow returns the states of the queues in an inventory.
 func standingNow(objects *inventory.Inventory) (report.Sample, error) {
 	queues, err := inventory.Decode[*v1alpha1.Queue](objects, inventory.Queues)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// TestQueueHistory checks the usage of queues over time. It comes from the queues' status in a log,
-// and holds until the status changes or the queue is deleted. A new process begins without usage.
+// TestQueueHistory checks the usage of queues over time. A status in the log applies until the next
+// status of the queue, or until the queue is deleted. The log of a new process begins without
+// usage.
 func TestQueueHistory(t *testing.T) {
 	t.Parallel()
 	line := func(process string, number uint64, second int, what string) *decisionlog.Inputs {
@@ -32,7 +33,7 @@ func TestQueueHistory(t *testing.T) {
 		return in
 	}
 	var h queueHistory
-	// The lines of a log may be read in any order.
+	// Pass the lines in random order, because the files of a log may be read in any order.
 	for _, in := range []*decisionlog.Inputs{
 		line("b", 1, 50, "y=9"), line("a", 1, 10, "x=1 y=2"), line("a", 3, 30, ""), line("a", 4, 40, "y"), line("a", 2, 20, "x=1500m"),
 	} {

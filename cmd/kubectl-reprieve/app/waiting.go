@@ -18,29 +18,31 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// waitingAnswer is the answer of waiting.
+// waitingAnswer is the answer of the subcommand waiting.
 type waitingAnswer struct {
 	typed
-	// Waiting has the order of the scheduler. NotTried lists the work that the scheduler cannot try
-	// yet.
-	Waiting  []waitingRow `json:"waiting"`
+	// Waiting lists the pending work in the order in which the scheduler tries it.
+	Waiting []waitingRow `json:"waiting"`
+	// NotTried lists the pending work that the scheduler cannot try yet.
 	NotTried []waitingRow `json:"notTried"`
 }
 
 // waitingRow is one pending workload.
 type waitingRow struct {
-	// Place is the position in the order, from 1; 0 for work that the scheduler cannot try yet.
+	// Place is the position in the scheduler's order, from 1. It is 0 for work that the scheduler
+	// cannot try yet.
 	Place    int    `json:"place,omitempty"`
 	Work     string `json:"work"`
 	Queue    string `json:"queue,omitempty"`
 	Priority int32  `json:"priority"`
-	// Pods is the number of its pods without a node.
+	// Pods is the number of the workload's pods without a node.
 	Pods int `json:"pods"`
 	// Since is the creation time of the oldest of these pods.
 	Since time.Time `json:"since"`
-	// Why is the message in the status of the workload, and Reason the reason.
+	// Reason is the reason in the status of the workload.
 	Reason string `json:"reason,omitempty"`
-	Why    string `json:"why,omitempty"`
+	// Why is the message in the status of the workload.
+	Why string `json:"why,omitempty"`
 }
 
 func (a *asking) waitingCommand() *cobra.Command {
@@ -68,7 +70,7 @@ scheduling gates, and gangs with too few members.`,
 	return cmd
 }
 
-// waitingShown is an answer of waiting, with further data for the table.
+// waitingShown is an answer of waiting, with the owners of pods for the table.
 type waitingShown struct {
 	answer *waitingAnswer
 	owners owners
@@ -123,8 +125,8 @@ func (a *asking) waiting(ctx context.Context, shown *progress, queue string) (*w
 	return &waitingShown{answer, of}, err
 }
 
-// rowOfWaiting returns the row of a workload; false if none of its pods waits for one of the
-// profiles.
+// rowOfWaiting returns the row of a workload. It returns false if no pod of the workload waits for
+// one of the given profiles.
 func rowOfWaiting(w *whatif.Workload, place map[string]int, profiles []string) (waitingRow, bool) {
 	row := waitingRow{Work: unitName(w.Namespace, w.Name, w.Gang), Queue: w.Queue, Priority: w.Priority}
 	for _, pod := range w.Pods {
@@ -151,7 +153,7 @@ func rowOfWaiting(w *whatif.Workload, place map[string]int, profiles []string) (
 	return row, row.Pods > 0
 }
 
-// mostLines is the number of lines that a long table shows, unless the flags request all.
+// mostLines is the maximum number of lines of a table, unless --output is wide.
 const mostLines = 20
 
 func (s *waitingShown) show(to io.Writer, wide bool) error {
@@ -176,7 +178,7 @@ func (s *waitingShown) show(to io.Writer, wide bool) error {
 	return err
 }
 
-// lines returns the lines of a table. Unless wide is true, pods of one owner with the same message
+// lines returns the lines of a table. If wide is false, pods of one owner with the same message
 // share a line.
 func (s *waitingShown) lines(all []waitingRow, wide bool) [][]string {
 	type same struct {
@@ -209,7 +211,7 @@ func (s *waitingShown) lines(all []waitingRow, wide bool) [][]string {
 		if short, _, cut := strings.Cut(why, " ("); cut && !wide {
 			why = short
 		}
-		// A redacted snapshot has no messages.
+		// A redacted snapshot has reasons but no messages.
 		if why = strings.TrimPrefix(row.Reason+": "+why, ": "); row.Why == "" {
 			why = row.Reason
 		}

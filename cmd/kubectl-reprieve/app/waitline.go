@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
-// waitersOf returns the workloads with pods that wait for a node, sorted by priority and then by
-// age. Each has the causes from its status.
+// waitersOf returns the workloads with pods that wait for a node. The highest priority comes first,
+// and among equal priorities the oldest workload. Each workload has the causes in its status.
 func waitersOf(asked *question, parties map[string]report.Party) ([]report.Waiter, error) {
 	groups, err := ownGroups(asked.objects)
 	if err != nil {
@@ -62,7 +62,8 @@ func waitersOf(asked *question, parties map[string]report.Party) ([]report.Waite
 	return out, nil
 }
 
-// take adds a pod to its pending workload. of is the condition of the workload's PodGroup, or nil.
+// take adds a pod to its pending workload. of is the condition PodGroupScheduled of the workload's
+// PodGroup, or nil.
 func (w *waiter) take(pod *corev1.Pod, of *metav1.Condition) {
 	if created := pod.CreationTimestamp.Time; created.Before(w.Since) {
 		w.Since = created
@@ -79,15 +80,15 @@ func (w *waiter) take(pod *corev1.Pod, of *metav1.Condition) {
 	}
 }
 
-// waiter is a pending workload, while its pods are collected.
+// waiter is a pending workload while waitersOf collects its pods.
 type waiter struct{ report.Waiter }
 
-// waitsForNode reports whether a pod has no node and may get one.
+// waitsForNode reports whether a pod has no node but may still get one.
 func waitsForNode(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// schedules reports whether a profile of the scheduler is responsible for a pod.
+// schedules reports whether a pod names a profile of the scheduler.
 func schedules(asked *question, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(asked.cfg.Profiles, func(p config.KubeSchedulerProfile) bool { return p.SchedulerName == pod.Spec.SchedulerName })
 }

@@ -23,21 +23,21 @@ import (
 )
 
 const (
-	// lookEvery is the longest time between two looks of why --watch if no change is seen.
-	// retryEvery is the time between two looks while the API server does not answer.
-	lookEvery  = 15 * time.Second
+	// lookEvery is the time between two reads of the cluster by why --watch if no change is seen.
+	lookEvery = 15 * time.Second
+	// retryEvery is the time between two reads while the API server does not answer.
 	retryEvery = 2 * time.Second
-	// restFor is the shortest time between two looks, because each look lists the whole cluster.
-	// settleFor is the time to wait after a change for further changes, because members of a gang
-	// change together.
-	restFor   = 5 * time.Second
+	// restFor is the minimum time between two reads, because each read lists the whole cluster.
+	restFor = 5 * time.Second
+	// settleFor is the time between a change and the next read. Members of a gang often change
+	// together, so more changes may follow.
 	settleFor = 500 * time.Millisecond
-	// refusedFor is the time that the watch tolerates a refusal that would otherwise end it. An API
-	// server that has just started may not know all permissions and resources yet.
+	// refusedFor is the time for which the watch ignores a refusal that would otherwise end it. An
+	// API server that has just started may not know all permissions and resources yet.
 	refusedFor = time.Minute
 )
 
-// watchWhy repeats the answer of why until the work runs or is gone, and shows the changes.
+// watchWhy prints the answer of why, and then its changes, until the work runs or is gone.
 func (a *asking) watchWhy(ctx context.Context, name string, options *whyOptions) error {
 	answer, err := a.why(ctx, name, options)
 	if err != nil {
@@ -76,7 +76,7 @@ func (a *asking) watchWhy(ctx context.Context, name string, options *whyOptions)
 	}
 }
 
-// ended reports whether the watch is over, and returns the error that the command ends with.
+// ended reports whether the watch must end after an answer, and returns the error of the command.
 func ended(answer *whyAnswer) (bool, error) {
 	switch {
 	case !answer.exists:
@@ -96,22 +96,23 @@ func interruptedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// watching is a running why --watch.
+// watching is the state of why --watch.
 type watching struct {
 	*asking
-	// said has the lines of the last answer, without the parts that change constantly.
+	// said has the lines of the last answer, without numbers that change constantly.
 	said []string
-	// failing is the time since when the API server does not answer; zero while it answers.
+	// failing is the time when the API server stopped answering; zero while it answers.
 	failing time.Time
-	// seen has the objects that the last look found.
+	// seen has the objects of the work at the last read of the cluster.
 	seen atomic.Pointer[parts]
 }
 
-// growing matches numbers that grow even if no object changes.
+// growing matches the numbers in an answer that grow even if no object changes.
 var growing = regexp.MustCompile(`[<0-9.]+ GPU-hours`)
 
-// tell prints the first answer in full, and then the new lines of later answers, with the time. In
-// JSON and YAML it prints each changed answer in full. It then updates the objects to watch.
+// tell prints an answer. It prints the first answer in full. Of each later answer, it prints only
+// new lines, with the time. In JSON and YAML, it prints each changed answer in full. tell also sets
+// seen.
 func (w *watching) tell(answer *whyAnswer) error {
 	var text bytes.Buffer
 	w.showWhy(&text, answer, w.format == formatWide)
@@ -141,7 +142,8 @@ func (w *watching) tell(answer *whyAnswer) error {
 	return nil
 }
 
-// pause waits after a look until an object has changed, at most until the next look is due.
+// pause waits until the next read of the cluster is due: soon after a change, otherwise after
+// lookEvery.
 func (w *watching) pause(ctx context.Context, changed <-chan struct{}) error {
 	looked, most := w.clock.Now(), lookEvery
 	if !w.failing.IsZero() {
@@ -162,7 +164,7 @@ func (w *watching) pause(ctx context.Context, changed <-chan struct{}) error {
 		return errInterrupted
 	case <-timer.C():
 	}
-	// The next look also sees the changes in between.
+	// Drop the signal of a change during the wait, because the next read includes that change.
 	select {
 	case <-changed:
 	default:
@@ -170,8 +172,8 @@ func (w *watching) pause(ctx context.Context, changed <-chan struct{}) error {
 	return nil
 }
 
-// endures handles the result of a look. It prints a line when the API server stops answering, and
-// one when the server answers again. It returns the errors that end the command.
+// endures handles the error of a read. It prints a line when the API server stops answering, and a
+// line when the server answers again. It returns an error if the command must end.
 func (w *watching) endures(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errInterrupted
@@ -196,8 +198,8 @@ func (w *watching) endures(ctx context.Context, err error) error {
 	return nil
 }
 
-// changes returns a channel that signals changes of the work's objects in its namespace, until ctx
-// is done. The caller waits for watches before it drops them.
+// changes starts watches and returns a channel that signals changes of the work's objects, until
+// ctx is done. The caller must wait for the goroutines in watches.
 func (w *watching) changes(ctx context.Context, watches *sync.WaitGroup, namespace string) (<-chan struct{}, error) {
 	rest, err := w.kube.ToRESTConfig()
 	if err != nil {
@@ -223,9 +225,9 @@ func (w *watching) changes(ctx context.Context, watches *sync.WaitGroup, namespa
 	return changed, nil
 }
 
-// watchAll signals changes of objects that are part of the work. It restarts a watch that ends; the
-// next look finds the changes in between. A caller without permission to watch relies on the looks
-// alone. An API server that has just started may reject a watch for a while.
+// watchAll calls signal when an object of the work changes. If the watch ends, watchAll restarts it
+// and calls signal, because it may have missed changes. If the first watch is forbidden or not
+// found, watchAll returns: the command then relies on regular reads of the cluster.
 func (w *watching) watchAll(ctx context.Context, from dynamic.ResourceInterface, signal func()) {
 	for worked := false; ctx.Err() == nil; {
 		stream, err := from.Watch(ctx, metav1.ListOptions{})
@@ -251,5 +253,5 @@ func (w *watching) watchAll(ctx context.Context, from dynamic.ResourceInterface,
 	}
 }
 
-// errInterrupted ends the command with exitInterrupted. Run prints no message for it.
+// errInterrupted ends the command with exitInterrupted. Run prints no message for this error.
 var errInterrupted = errors.New("interrupted")

@@ -21,17 +21,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// TestPause checks the pause between two reads of the cluster. It has a lower bound regardless of
-// the number of changes, and a change of the watched work shortens it.
+// TestPause checks the pause between two reads of the cluster. A change of the watched work
+// shortens it. However many changes there are, it is never shorter than restFor.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// changes are the times of changes after the read. failing is true if the API server has
-		// not answered.
+		// changes are the times of changes, from the read on. failing is true if the API server
+		// does not answer.
 		changes []time.Duration
 		failing bool
 		want    time.Duration
-		// wantLeft is true if a change remains for the next pause.
+		// wantLeft is true if the signal of a change remains for the next pause.
 		wantLeft bool
 	}{
 		"nothing changes":                       {want: lookEvery},
@@ -89,7 +89,7 @@ func TestPauseIsInterrupted(t *testing.T) {
 	}
 }
 
-// changedPod returns a pod, with a group and a ReplicaSet as its owner if these are not "".
+// changedPod returns a pod. group is its PodGroup and owner is its ReplicaSet; "" for none.
 func changedPod(name, group, owner string) *corev1.Pod {
 	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 	if group != "" {
@@ -137,8 +137,8 @@ func treesOf(t *testing.T, composite *v1alpha1.CompositePodGroup, parts ...*v1al
 	return trees
 }
 
-// TestHave checks that changes in the namespace are attributed to the watched work by the objects
-// of the last read.
+// TestHave checks which objects of the namespace the method have recognizes as part of the watched
+// work.
 func TestHave(t *testing.T) {
 	t.Parallel()
 	pod, ofJob, podGroup := changedPod, changedPodOfJob, changedGang

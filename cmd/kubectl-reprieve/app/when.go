@@ -15,30 +15,30 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// whenAnswer is the answer of when.
+// whenAnswer is the answer of the subcommand when.
 type whenAnswer struct {
 	typed
 	Subject string `json:"subject"`
-	// Placed has the time since when all pods of the work have nodes, and the number of these pods.
-	// It is nil if some pods wait; then Decision and Bounds describe them.
+	// Placed describes work whose pods all have a node. It is nil if some pods wait; then Decision
+	// and Bounds describe these pods.
 	Placed *placedSince `json:"placed,omitempty"`
-	// Gated is the number of pods with scheduling gates. Decision and Bounds leave them out.
+	// Gated is the number of pods with scheduling gates, if Decision and Bounds leave these pods
+	// out.
 	Gated    int            `json:"gated,omitempty"`
 	Decision *whatif.Step   `json:"decision,omitempty"`
 	Bounds   *whatif.Bounds `json:"bounds,omitempty"`
-	// BackOff describes the Job if the work has no pods now because its Job waits before it creates
-	// some again. Otherwise it is nil.
+	// BackOff describes a Job that waits before it creates pods again. It is nil for other work.
 	BackOff *backOff `json:"backOff,omitempty"`
 }
 
-// placedSince is a number of pods with nodes, and the time since when they have them; zero if the
-// pods do not have the time.
+// placedSince is the number of pods with a node, and the time when the last of them got it. Since
+// is zero if the time is not known.
 type placedSince struct {
 	Since time.Time `json:"since,omitzero"`
 	Pods  int       `json:"pods"`
 }
 
-// sinceOf returns the time when the last of the given pods got a node, and the number of the pods.
+// sinceOf returns the number of the given pods, and the time when the last of them got a node.
 func sinceOf(placed []*corev1.Pod) *placedSince {
 	out := &placedSince{Pods: len(placed)}
 	for _, pod := range placed {
@@ -134,13 +134,13 @@ func (a *asking) when(ctx context.Context, shown *progress, about *subject, with
 	}
 	answer := &whenAnswer{Gated: about.gated(), Decision: &step, Bounds: bounds}
 	if answer.Gated == len(about.pending()) {
-		// The decision is about these pods.
+		// All pending pods have scheduling gates, so the decision is about them.
 		answer.Gated = 0
 	}
 	return answerWhen(asked, about, answer), nil
 }
 
-// answerWhen adds the work in question and the current time to an answer.
+// answerWhen fills in the fields of an answer that do not depend on the decision.
 func answerWhen(asked *question, about *subject, answer *whenAnswer) *whenAnswer {
 	answer.typed = typed{APIVersion: answerVersion, Kind: "When", Taken: asked.objects.Taken.UTC()}
 	answer.Subject = about.name()
@@ -179,7 +179,7 @@ func (a *asking) showWhen(to io.Writer, answer *whenAnswer) {
 	fmt.Fprintf(to, "Unknown: %s.\n", whyUnknown(answer.Decision, b))
 }
 
-// whyUnknown returns the reason why no latest start time is known.
+// whyUnknown returns the reason why the latest start time of the work is not known.
 func whyUnknown(decision *whatif.Step, b *whatif.Bounds) string {
 	switch {
 	case decision.Outcome == whatif.Held && (decision.Reason != v1alpha1.ReasonQueueLimit || b.Endless+b.Unread == 0):
@@ -191,7 +191,7 @@ func whyUnknown(decision *whatif.Step, b *whatif.Bounds) string {
 	case b.Endless == 0:
 		return "the end of running work frees no room for it"
 	default:
-		// The usage of others, of a limit or of nodes, is released when they end.
+		// The pods in the way release their usage only when they end.
 		return fmt.Sprintf("%d of the pods that run declare no end", b.Endless)
 	}
 }

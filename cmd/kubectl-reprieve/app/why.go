@@ -17,78 +17,81 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// The states of the work in an answer of why.
+// The states of work in an answer of the subcommand why.
 const (
 	statePending  = "Pending"
 	stateRunning  = "Running"
 	stateLeaving  = "Leaving"
 	stateFinished = "Finished"
 	// stateGone is the state of work that does not exist, or that was evicted and has no pods.
+	stateGone = "Gone"
 	// stateEmpty is the state of other work without pods.
-	stateGone  = "Gone"
 	stateEmpty = "Empty"
 )
 
-// whyAnswer is the answer of why.
+// whyAnswer is the answer of the subcommand why.
 type whyAnswer struct {
 	typed
 	Subject string `json:"subject"`
 	// State is Pending, Running, Leaving, Finished, Gone or Empty.
 	State string `json:"state"`
-	// Pending, Running and Leaving count the pods. Gated counts the pending pods with scheduling
-	// gates.
+	// Pending, Gated, Running and Leaving are numbers of pods. Gated counts the pending pods with
+	// scheduling gates. Leaving counts the terminating pods.
 	Pending int `json:"pending"`
 	Gated   int `json:"gated,omitempty"`
 	Running int `json:"running"`
 	Leaving int `json:"leaving"`
-	// Blocked lists conditions that block the work regardless of free capacity, the cause first.
+	// Blocked lists conditions that block the work regardless of free room. The cause comes first.
 	Blocked []told `json:"blocked,omitempty"`
-	// Told lists messages of conditions and events about the work. NotSeen lists the resources that
-	// the caller has no permission to list. If NotSeen is not empty, no decision is computed.
-	Told    []told   `json:"told,omitempty"`
+	// Told lists the messages of conditions and events about the work.
+	Told []told `json:"told,omitempty"`
+	// NotSeen lists the resources that the caller may not list. If it is not empty, there is no
+	// decision.
 	NotSeen []string `json:"notSeen,omitempty"`
-	// Tree is the tree of groups that the work is placed with; absent for other work.
+	// Tree describes the tree of groups that the work is placed with; nil for other work.
 	Tree *toldTree `json:"tree,omitempty"`
-	// Decision is the next decision for the pending pods, and Line their position in the order.
-	Decision *whatif.Step     `json:"decision,omitempty"`
-	Line     *whatif.Position `json:"line,omitempty"`
-	// Remedies lists single changes that would help, each verified by a decision. Tried is false if
-	// no remedies were searched for.
+	// Decision is the next decision for the pending pods.
+	Decision *whatif.Step `json:"decision,omitempty"`
+	// Line is the position of the work in the scheduler's order.
+	Line *whatif.Position `json:"line,omitempty"`
+	// Remedies lists single changes that would help. A decision has verified each of them.
 	Remedies []whatif.Remedy `json:"remedies,omitempty"`
-	Tried    bool            `json:"tried"`
-	// Took lists the preemptions by the work, and TakenBy the preemptions of the work, newest
-	// first.
-	Took    []happening `json:"took,omitempty"`
+	// Tried is true if the command searched for remedies.
+	Tried bool `json:"tried"`
+	// Took lists the preemptions by the work, newest first.
+	Took []happening `json:"took,omitempty"`
+	// TakenBy lists the preemptions that evicted the work, newest first.
 	TakenBy []happening `json:"takenBy,omitempty"`
 	// Choices lists the recorded decisions that evicted the work, with their alternatives, newest
-	// first. Unrecorded explains missing or incomplete decisions; empty if nothing is missing.
-	Choices    []choice `json:"choices,omitempty"`
-	Unrecorded string   `json:"unrecorded,omitempty"`
-	// Untold is the reason why past preemptions could not be read; empty if they could.
+	// first.
+	Choices []choice `json:"choices,omitempty"`
+	// Unrecorded is the reason why Choices is incomplete; empty if it is complete.
+	Unrecorded string `json:"unrecorded,omitempty"`
+	// Untold is the reason why past preemptions could not be read; empty if they were read.
 	Untold string `json:"untold,omitempty"`
 
-	// exists is true if some object of the work exists. enough is true if as many pods as the work
-	// needs have a node.
+	// exists is true if some object of the work exists. enough is true if a gang has as many
+	// members with a node as it needs.
 	exists, enough bool
-	// about is the work in question.
+	// about is the work that the question is about.
 	about *subject
-	// owners names the objects that made the pods of lists.
+	// owners names the creators of pods, to merge pods of one owner in lists.
 	owners owners
 }
 
-// whyOptions are the flags of why.
+// whyOptions are the flags of the subcommand why.
 type whyOptions struct {
 	remedies, watch bool
 	record          recordSource
-	// not names work that was not evicted, or "" for all such work. with lists manifests of objects
-	// to decide with.
+	// not is the value of --not: work that was not evicted. with lists the files of --with: objects
+	// that the decision assumes to exist.
 	not  string
 	with []string
-	// other is the work that not names; nil for all work.
+	// other is the work that not names; nil if not is "".
 	other *subject
 }
 
-// check validates the flags before anything is read, and parses the name in not.
+// check validates the flags and parses not. It reads no objects.
 func (o *whyOptions) check(a *asking) error {
 	switch {
 	case o.watch && a.snapshot != "":
@@ -159,7 +162,7 @@ func (a *asking) writeWhy(answer *whyAnswer) error {
 	})
 }
 
-// why returns the answer for POD or KIND/NAME.
+// why returns the answer about the work that name names, as POD or KIND/NAME.
 func (a *asking) why(ctx context.Context, name string, options *whyOptions) (*whyAnswer, error) {
 	namespace, err := a.namespace()
 	if err != nil {
@@ -171,7 +174,8 @@ func (a *asking) why(ctx context.Context, name string, options *whyOptions) (*wh
 	}
 	shown := newProgress(a.streams.ErrOut, a.clock)
 	defer shown.end()
-	// Report an unreadable record before reading the whole cluster.
+	// Read the record first: if it cannot be read, the command fails before it lists the whole
+	// cluster.
 	records, err := a.records(ctx, &options.record)
 	if err != nil {
 		return nil, err
@@ -195,7 +199,7 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 		return nil, err
 	}
 	if other := options.other; other != nil {
-		// Work that no longer exists may still be in the record.
+		// If the other work no longer exists, the record may still name it.
 		if _, err := other.find(asked); err != nil && codeOf(err) != exitNotFound {
 			return nil, err
 		}
@@ -234,8 +238,8 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 	return answer, nil
 }
 
-// addPreemptions adds the preemptions by the work and of the work. It returns an error if there is
-// no other information about the work either.
+// addPreemptions fills in Took and TakenBy. If the preemptions cannot be read, it fills in Untold.
+// It returns an error only if the answer has nothing else to show.
 func (a *asking) addPreemptions(ctx context.Context, shown *progress, asked *question, answer *whyAnswer, records []decisionlog.Record) error {
 	about := answer.about
 	shown.say("looking for preemptions")
@@ -258,7 +262,7 @@ func (a *asking) addPreemptions(ctx context.Context, shown *progress, asked *que
 	return nil
 }
 
-// choose fills in the alternatives of the decisions that evicted the work.
+// choose fills in Choices and Unrecorded.
 func choose(answer *whyAnswer, about *subject, options *whyOptions, records []decisionlog.Record) {
 	answer.Choices = choicesOf(records, about)
 	switch {
@@ -271,14 +275,14 @@ func choose(answer *whyAnswer, about *subject, options *whyOptions, records []de
 	case len(answer.Choices) == 0:
 		answer.Unrecorded = fmt.Sprintf("the record does not have it (%s)", plural(len(records), "decision"))
 	case options.other != nil:
-		// The newest decision counts.
+		// Show only the newest decision.
 		latest := &answer.Choices[0]
 		latest.Stayed, answer.Unrecorded = latest.otherThan(options.other)
 		latest.Unnamed, answer.Choices = 0, answer.Choices[:1]
 	}
 }
 
-// stateOf returns the state of work with the given number of pods.
+// stateOf returns the state of work. pods is the number of its pods.
 func stateOf(answer *whyAnswer, pods int) string {
 	switch {
 	case !answer.exists:
@@ -296,8 +300,8 @@ func stateOf(answer *whyAnswer, pods int) string {
 	}
 }
 
-// is reports whether a name in a happening belongs to the subject, to one of its groups, or to one
-// of its pods.
+// is reports whether a name in a happening belongs to the subject, one of its groups or one of its
+// pods.
 func (s *subject) is(name string) bool {
 	if name == "" {
 		return false
@@ -315,12 +319,12 @@ func (s *subject) is(name string) bool {
 			return true
 		}
 	}
-	// Pods of a Job that no longer exist are recognized by their names.
+	// A pod of a Job may no longer exist. Recognize it by its name.
 	return s.kind == kindJob && isPodOf("pod "+s.key.String(), name) || s.family != nil && s.family.hadPod(name)
 }
 
-// isPodOf reports whether the Job controller gives a name to pods of a Job. Such a name has the
-// name of the Job, an index if the pods have one, and five random characters.
+// isPodOf reports whether a name has the form that the Job controller gives to pods of a Job. The
+// form is the name of the Job, an index if the Job is indexed, and five random characters.
 func isPodOf(job, name string) bool {
 	rest, ok := strings.CutPrefix(name, job+"-")
 	if index, random, has := strings.Cut(rest, "-"); has {
@@ -332,7 +336,7 @@ func isPodOf(job, name string) bool {
 	return ok && len(rest) == 5 && !strings.Contains(rest, "-")
 }
 
-// decideWhy adds the next decision to the answer.
+// decideWhy makes the next decision for the pending pods and adds it to the answer.
 func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question, about *subject, answer *whyAnswer, options *whyOptions) error {
 	pods := about.pending()
 	cluster, err := whatif.New(ctx, asked.objects, asked.cfg)
@@ -367,7 +371,7 @@ func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question
 		return nil
 	}
 	if !about.isGang() || len(step.Pods) == 1 {
-		// If pods get decisions one by one, the first pod represents all.
+		// Pods without a gang get decisions one by one. The first of them represents all.
 		pods = pods[:1]
 	}
 	answer.Tried = true

@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
 )
 
-// walk returns a file of the example in docs/why.md.
+// walk returns a file of testdata/why, which has the example of docs/why.md.
 func walk(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "why", name))
@@ -24,8 +24,8 @@ func walk(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestWhy checks answers about the past, about one workload and with additional objects, and the
-// errors of wrong questions.
+// TestWhy checks answers about past preemptions, with --not and with --with, and the errors of
+// invalid questions.
 func TestWhy(t *testing.T) {
 	t.Parallel()
 	decisions := walk(t, "decisions.jsonl")
@@ -40,8 +40,8 @@ func TestWhy(t *testing.T) {
 		args  []string
 		input string
 		want  int
-		// wantOut are parts of the output, wantNot are texts that it may not contain, and wantErr
-		// are parts of the error's line.
+		// wantOut are texts that the output must contain, and wantNot are texts that it must not
+		// contain. wantErr is a text that the line with the error must contain.
 		wantOut, wantNot []string
 		wantErr          string
 	}{
@@ -149,7 +149,7 @@ func TestCompletion(t *testing.T) {
 			var out bytes.Buffer
 			streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: io.Discard}
 			code := app.Run(t.Context(), streams, append([]string{"__complete"}, c.args...), func(string) (string, bool) { return "", false })
-			// The last line tells the shell how to continue.
+			// The last line is an instruction for the shell, and not a completion.
 			got := strings.Fields(out.String())
 			got = slices.DeleteFunc(got, func(word string) bool { return strings.HasPrefix(word, ":") || strings.HasPrefix(word, "etl-") })
 			if code != 0 || strings.Join(got, " ") != c.want {

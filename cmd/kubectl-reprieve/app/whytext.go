@@ -11,8 +11,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// The first words of the output lines of `kubectl reprieve why`. docs/troubleshooting.md lists
-// each.
+// The first words of the lines that why prints. docs/troubleshooting.md explains each.
 const (
 	saysBlocked   = "Blocked"
 	saysTold      = "Told"
@@ -33,11 +32,10 @@ const (
 	saysPart      = "Part"
 )
 
-// fewShown is the number of protected units, or of units that were not evicted, in an answer that
-// is not wide.
+// fewShown is the maximum length of a list of units in an answer, unless --output is wide.
 const fewShown = 5
 
-// showWhy prints an answer of why for people.
+// showWhy prints an answer of why as text.
 func (a *asking) showWhy(to io.Writer, answer *whyAnswer, wide bool) {
 	state := strings.ToLower(answer.State)
 	if answer.State == stateEmpty {
@@ -102,7 +100,8 @@ func ruleOf(h *happening) string {
 	return ", rule " + h.Rule
 }
 
-// sourceOf returns the source of a happening for people, if only an event reports it; "" otherwise.
+// sourceOf returns the remark on the source of a happening that only an event reports. For other
+// sources, it returns "".
 func sourceOf(h *happening) string {
 	if h.Source != sourceEvent {
 		return ""
@@ -117,7 +116,8 @@ func messageOf(h *happening) string {
 	return ": " + escape.Line(h.Message)
 }
 
-// showChoice prints the alternatives of a decision.
+// showChoice prints a decision that evicted the work: the other victims, the lost work, and the
+// units that were not evicted.
 func showChoice(to io.Writer, c *choice, wide bool) {
 	if len(c.With) > 0 {
 		fmt.Fprintf(to, "%s with it: %s.\n", saysTaken, strings.Join(c.With, ", "))
@@ -144,7 +144,7 @@ func showChoice(to io.Writer, c *choice, wide bool) {
 	}
 }
 
-// showVictims prints the victims of a decision. Unless wide is true, victims of one owner with the
+// showVictims prints the victims of a decision. If wide is false, victims of one owner with the
 // same cost share a line.
 func showVictims(to io.Writer, step *whatif.Step, of owners, wide bool) {
 	all := make([]mention, len(step.Victims))
@@ -161,8 +161,8 @@ func showVictims(to io.Writer, step *whatif.Step, of owners, wide bool) {
 	showByPriority(to, step)
 }
 
-// showByPriority prints the cost of the victims that priorities alone would choose, if these are
-// other victims.
+// showByPriority prints the cost of the victims that priorities alone would select. It prints
+// nothing if they are the same victims.
 func showByPriority(to io.Writer, step *whatif.Step) {
 	if other := step.ByPriority; other != nil {
 		fmt.Fprintf(to, "  By priorities alone: %s, %s GPU-hours instead of %s, %s GPU-hours.\n",

@@ -11,7 +11,8 @@ import (
 // withUsage is the help of --with.
 const withUsage = "Manifests of objects to decide with as if the cluster had them: Queues, PriorityClasses, Nodes and the like; - for standard input, again for more."
 
-// suppose adds the objects of manifests to the question. They replace objects with the same name.
+// suppose adds the objects of manifests to the objects of a question. A given object replaces an
+// object with the same name.
 func (a *asking) suppose(ctx context.Context, asked *question, files []string) error {
 	if len(files) == 0 {
 		return nil
