@@ -29,11 +29,12 @@ const (
 
 // Types of the conditions in QueueStatus.
 const (
-	// ConditionQueueReady is False while the queue cannot be used: a queue above it does not exist,
-	// the queues form a cycle, or the class in maxPriorityClass does not exist.
+	// ConditionQueueReady is False while the queue cannot be used. There are three causes: a queue
+	// above it does not exist, the queues form a cycle, or the class in maxPriorityClass does not
+	// exist.
 	ConditionQueueReady = "Ready"
-	// ConditionQuotaServed is False while the queue does not get its whole quota: the quota is
-	// above the quota of its parent, or the queue cannot reclaim all of it.
+	// ConditionQuotaServed is False while the queue does not get its whole quota. Either the quota
+	// is above the quota of its parent, or the queue cannot reclaim all of it.
 	ConditionQuotaServed = "QuotaServed"
 	// ConditionOrphans is True while running work names the queue, although the queue cannot
 	// contain work.

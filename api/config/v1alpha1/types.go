@@ -185,8 +185,9 @@ type ReprieveArgs struct {
 	// drivers limits the number of drivers that run without their workers.
 	Drivers DriverArgs `json:"drivers,omitempty"`
 
-	// retry configures two delays: before the scheduler retries a preemption after failed API
-	// calls, and before a workload preempts again if a preemption did not lead to a binding.
+	// retry configures two delays. The first is before the scheduler retries a preemption after
+	// failed API calls. The second is before a workload preempts again after a preemption without a
+	// binding.
 	Retry RetryArgs `json:"retry,omitempty"`
 
 	// search limits the parts of the search for victims whose time grows faster than the cluster.
@@ -276,9 +277,9 @@ type LostWorkArgs struct {
 
 	// weights maps extended resources to the number of devices that one unit of the resource counts
 	// as. A unit of an extended resource that is not listed counts as one device. With 0, the
-	// resource does not count. A pod without devices counts as a fraction of one device: its
-	// fraction of the CPUs or of the memory of its node, the larger of the two. A weight is 1000 at
-	// most, and a multiple of 0.001.
+	// resource does not count. A pod without devices counts as a fraction of one device. This is
+	// its fraction of the CPUs or of the memory of its node, the larger of the two. A weight is
+	// 1000 at most, and a multiple of 0.001.
 	//
 	// Default: {}
 	//
