@@ -28,8 +28,7 @@ type costAnswer struct {
 	Sum costRow `json:"sum"`
 }
 
-// costRow is the work that victims lost. The row has the victims of one queue whose eviction one rule
-// permitted.
+// costRow is the work that preemptions lost, for the victims of one queue by one rule.
 type costRow struct {
 	Queue string `json:"queue,omitempty"`
 	Rule  string `json:"rule,omitempty"`

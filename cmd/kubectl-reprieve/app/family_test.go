@@ -171,8 +171,7 @@ func TestHistoryByAnObject(t *testing.T) {
 	}
 }
 
-// checkWords fails the test if an output lacks one of the texts in want, or contains one in
-// wantNot.
+// checkWords fails the test if the output lacks a text of want, or contains a text of wantNot.
 func checkWords(t *testing.T, out string, want, wantNot []string) {
 	t.Helper()
 	for _, words := range want {

@@ -40,7 +40,7 @@ func workKinds() []workKind {
 		{GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind(kindPodGroup), resource: "podgroups", short: "pg"},
 		{GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind(kindComposite), resource: "compositepodgroups", short: "cpg", rare: true},
 	}
-	// The CustomResourceDefinitions of these two kinds define short names.
+	// LeaderWorkerSets and SparkApplications have short names in their CustomResourceDefinitions.
 	short := map[string]string{"LeaderWorkerSet": "lws", "SparkApplication": "sparkapp"}
 	rules := grouping.BuiltIn()
 	delete(rules, kindJob)

@@ -55,9 +55,8 @@ func conditionTold(of string, c *metav1.Condition) told {
 	return told{Of: of, Type: c.Type, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.UTC()}
 }
 
-// gatherWhatMayBe reads the objects that a decision depends on. A caller may lack the permission to
-// list cluster-scoped objects such as nodes. Then gatherWhatMayBe reads the objects of one
-// namespace that the caller may list.
+// gatherWhatMayBe reads the objects that a decision depends on. If the caller may not list
+// cluster-scoped objects, such as nodes, it reads only objects of the namespace.
 func (a *asking) gatherWhatMayBe(ctx context.Context, shown *progress, namespace string) (*question, error) {
 	asked, err := a.gather(ctx, shown)
 	var forbidden *inventory.ForbiddenError
@@ -81,7 +80,7 @@ func (a *asking) gatherWhatMayBe(ctx context.Context, shown *progress, namespace
 	var none *inventory.ForbiddenError
 	switch {
 	case errors.As(listErr, &none):
-		// The caller may list nothing in the namespace either. Return the error about the whole
+		// The caller may not list any objects of the namespace. Return the error about the whole
 		// cluster.
 		return nil, err
 	case listErr != nil:

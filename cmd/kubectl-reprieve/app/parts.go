@@ -18,11 +18,11 @@ type parts struct {
 	work *subject
 	// pods has the names of the work's pods.
 	pods sets.Set[string]
-	// groups has the keys of the PodGroups of these pods. The scheduler may not have written some
-	// of them yet.
+	// groups has the keys of the PodGroups of the work's pods. The scheduler may not have written
+	// some of these PodGroups yet.
 	groups sets.Set[types.NamespacedName]
-	// together is true if every pod of the groups and of the owners belongs to the work. A new pod
-	// with such a group or owner then belongs to the work too.
+	// together is true if the work includes all pods of groups, and all pods whose owner is in
+	// owners. Then a new pod with such a group or owner belongs to the work too.
 	together bool
 	owners   sets.Set[types.UID]
 }

@@ -38,9 +38,9 @@ type happening struct {
 	// Source is the most trusted source of the preemption; see sourceRecord.
 	Source string `json:"source"`
 
-	// group is the PodGroup that was evicted as a whole with the victim; "" if the victim is no pod
-	// of such a group. memberOf is the PodGroup of a pod that was evicted alone; "" if there is
-	// none or it is not known.
+	// group is the PodGroup that was evicted as a whole, if the victim is one of its pods. memberOf
+	// is the PodGroup of a pod that was evicted alone. Each is "" for other victims, and if it is
+	// not known.
 	group, memberOf string
 	// recorded is true if the scheduler's record has the happening. Only then, queue is the
 	// victim's leaf queue ("" for none), and pods has the evicted pods of the victim.

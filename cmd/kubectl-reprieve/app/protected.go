@@ -33,12 +33,13 @@ type protectedRow struct {
 	Priority  int32  `json:"priority"`
 	Queue     string `json:"queue,omitempty"`
 	Pods      int    `json:"pods"`
-	// By is the rule. MinRuntime stands for several min-runtimes; the row is about the longest.
+	// By is the rule that protects the unit. "MinRuntime" stands for all min-runtimes of the unit,
+	// and the row is about the longest.
 	By string `json:"by"`
 	// From describes the preemptors that the unit is protected from.
 	From string `json:"from"`
-	// Profiles lists the profiles of these preemptors. It is absent if the protection applies in
-	// all profiles.
+	// Profiles lists the profiles whose preemptors respect the protection. It is absent if all
+	// profiles do.
 	Profiles []string `json:"profiles,omitempty"`
 	// Until is the end of the protection; absent if it has no end.
 	Until *time.Time `json:"until,omitempty"`

@@ -44,8 +44,8 @@ type queueRow struct {
 	// Unserved is the reason why the queue does not get its whole quota; empty if it gets all of
 	// it.
 	Unserved string `json:"quotaNotServed,omitempty"`
-	// Gone is true for a deleted queue that is still the queue of pods with a node. These pods
-	// continue to run, and count for no queue.
+	// Gone is true for a deleted queue that pods with a node still name. These pods continue to
+	// run, and count for no queue.
 	Gone bool `json:"gone,omitempty"`
 	// Below describes the work that waits although the queue uses less than its quota; nil if there
 	// is none.
@@ -56,11 +56,12 @@ type queueRow struct {
 type belowQuota struct {
 	// Resources lists the resources that pending pods request, and whose usage is below the quota.
 	Resources []string `json:"resources"`
-	// Pods is the number of pending pods that request these resources.
+	// Pods is the number of pending pods that request one of Resources.
 	Pods int `json:"pods"`
-	// Since is the creation time of the oldest of these pods.
+	// Since is the creation time of the oldest pending pod that requests one of Resources.
 	Since time.Time `json:"since"`
-	// Leaf is true if some of the pods are in the queue itself, and not in a queue below it.
+	// Leaf is true if some of the pending pods are in the queue itself, and not in a queue below
+	// it.
 	Leaf bool `json:"leaf"`
 }
 

@@ -141,7 +141,7 @@ type choice struct {
 	Preemptor string    `json:"preemptor"`
 	// Message describes the decision.
 	Message string `json:"message"`
-	// With names the other victims.
+	// With names the victims that the decision evicted together with the work.
 	With []string `json:"with,omitempty"`
 	// Lost is the work that the subject lost, in device-hours; 0 in records of older versions.
 	Lost float64 `json:"lostDeviceHours,omitempty"`

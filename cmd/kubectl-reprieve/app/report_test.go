@@ -104,8 +104,8 @@ func TestReportIsForItsOwner(t *testing.T) {
 	}
 }
 
-// TestUI checks that the server of ui rejects two kinds of requests. The first lack the secret. The
-// second have a host name that is not a name of this machine.
+// TestUI checks that the server of ui rejects requests without the secret, and requests for a host
+// name that is not a name of this machine.
 func TestUI(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log.jsonl")

@@ -319,7 +319,8 @@ func (s *subject) isOwn(pod *corev1.Pod) bool {
 	return pod.Namespace == s.key.Namespace && s.has(pod)
 }
 
-// has is isOwn for a pod that is known to be in the subject's namespace.
+// has reports whether a pod in the subject's namespace belongs to the subject. Unlike isOwn, it
+// does not check the namespace.
 func (s *subject) has(pod *corev1.Pod) bool {
 	switch {
 	case s.family != nil:

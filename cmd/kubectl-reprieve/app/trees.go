@@ -80,8 +80,8 @@ func (s *subject) groupKey() types.NamespacedName {
 	return s.key
 }
 
-// isPartOf reports whether a PodGroup is the subject, or is below the CompositePodGroup that is the
-// subject.
+// isPartOf reports whether a PodGroup is the subject, or is below a subject that is a
+// CompositePodGroup.
 func (s *subject) isPartOf(podGroup types.NamespacedName) bool {
 	of := s.groupKey()
 	return podGroup == of || gang.IsTree(of) && (slices.Contains(s.trees.KeysOf(podGroup), of) || s.trees.WorkloadOf(podGroup) == of)

@@ -31,8 +31,7 @@ func groupName(key types.NamespacedName) string {
 	return "podgroup " + key.String()
 }
 
-// nameTold returns the name of a unit, with its kind, for the kind and name in a message. name may
-// include the namespace.
+// nameTold returns the name of a unit in the format of unitName. kind and name come from a message.
 func nameTold(kind, name string) string {
 	namespace, rest, found := strings.Cut(name, "/")
 	if !found || kind != kindPodGroup {

@@ -27,7 +27,7 @@ type queueHistory struct {
 	told bool
 }
 
-// queueLine is the part of a log line that is about Queues.
+// queueLine is the information about Queues in one line of a decision log.
 type queueLine struct {
 	process string
 	number  uint64

@@ -37,7 +37,7 @@ type waitingRow struct {
 	Priority int32  `json:"priority"`
 	// Pods is the number of the workload's pods without a node.
 	Pods int `json:"pods"`
-	// Since is the creation time of the oldest of these pods.
+	// Since is the creation time of the workload's oldest pod without a node.
 	Since time.Time `json:"since"`
 	// Reason is the reason in the status of the workload.
 	Reason string `json:"reason,omitempty"`

@@ -19,11 +19,10 @@ import (
 type whenAnswer struct {
 	typed
 	Subject string `json:"subject"`
-	// Placed describes work whose pods all have a node. It is nil if some pods wait; then Decision
-	// and Bounds describe these pods.
+	// Placed describes the work if all its pods have a node. It is nil if some pods wait; then
+	// Decision and Bounds describe the waiting pods.
 	Placed *placedSince `json:"placed,omitempty"`
-	// Gated is the number of pods with scheduling gates, if Decision and Bounds leave these pods
-	// out.
+	// Gated is the number of pods with scheduling gates that Decision and Bounds leave out.
 	Gated    int            `json:"gated,omitempty"`
 	Decision *whatif.Step   `json:"decision,omitempty"`
 	Bounds   *whatif.Bounds `json:"bounds,omitempty"`

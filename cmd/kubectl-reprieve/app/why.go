@@ -83,15 +83,15 @@ type whyAnswer struct {
 type whyOptions struct {
 	remedies, watch bool
 	record          recordSource
-	// not is the value of --not: work that was not evicted. with lists the files of --with: objects
-	// that the decision assumes to exist.
+	// not is the value of the flag --not: the name of work that was not evicted. with lists the
+	// files of --with: objects that the decision assumes to exist.
 	not  string
 	with []string
-	// other is the work that not names; nil if not is "".
+	// other is the work that --not names; nil without --not.
 	other *subject
 }
 
-// check validates the flags and parses not. It reads no objects.
+// check validates the flags and parses the value of --not. It reads no objects.
 func (o *whyOptions) check(a *asking) error {
 	switch {
 	case o.watch && a.snapshot != "":
@@ -199,7 +199,7 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 		return nil, err
 	}
 	if other := options.other; other != nil {
-		// If the other work no longer exists, the record may still name it.
+		// The work of --not may no longer exist. The record may still name it.
 		if _, err := other.find(asked); err != nil && codeOf(err) != exitNotFound {
 			return nil, err
 		}
