@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// newKindWait is the longest wait for a kind whose definition may be new. If there are several
-	// API servers, the others serve a new kind after 5 s.
+	// newKindWait is the longest wait for a kind whose definition may be new. If a cluster has
+	// several API servers, some of them serve a new kind only after 5 s.
 	newKindWait = 10 * time.Second
 	// newKindPeriod is the time between two discovery calls.
 	newKindPeriod = 500 * time.Millisecond

@@ -57,7 +57,7 @@ func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerC
 	if err != nil {
 		return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
 	}
-	// Run these checks before the library's validation, whose errors print whole profiles.
+	// Run Reprieve's checks before the library's validation, whose errors print whole profiles.
 	for _, check := range []func(*config.KubeSchedulerConfiguration) error{checkStandby, checkNames, checkProfiles} {
 		if err := check(cfg); err != nil {
 			return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)

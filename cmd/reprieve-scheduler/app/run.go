@@ -225,10 +225,9 @@ type parts struct {
 	source  gang.Source
 	trees   *gang.Trees
 	sources []*controller.Groups
-	// derived finds the PodGroups that are derived for pods without a PodGroup, and follower passes
-	// it the owners of these pods. derivedChanged reports changes of derived groups. holdChanged
-	// reports changes of the pods that wait for a group. derived and follower are nil if no profile
-	// requests derived groups.
+	// derived finds the PodGroups that are derived for pods without a PodGroup. follower passes the
+	// owners of pods to derived. derivedChanged reports changed groups. holdChanged reports pods
+	// that wait for a group. derived and follower are nil if no profile requests derived groups.
 	derived                     *grouping.Resolver
 	follower                    *grouping.Follower
 	derivedChanged, holdChanged *controller.Trigger

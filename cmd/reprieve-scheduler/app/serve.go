@@ -123,8 +123,8 @@ func installMetrics(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedCon
 	paths.Handle("/metrics", legacyregistry.HandlerWithReset())
 	ofPods := resources.Handler(cc.InformerFactory.Core().V1().Pods().Lister())
 	paths.HandleFunc("/metrics/resources", func(w http.ResponseWriter, r *http.Request) {
-		// If several schedulers run, only the leader reports these values. Otherwise sums would
-		// count each value several times.
+		// Only the leader reports the resources of pods. If each scheduler reported them, a sum
+		// over the schedulers would count each pod several times.
 		if isClosed(leading) {
 			ofPods.ServeHTTP(w, r)
 		}
