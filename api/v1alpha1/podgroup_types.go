@@ -104,8 +104,9 @@ const (
 
 // Types of the conditions in PodGroupStatus.
 const (
-	// ConditionPodGroupScheduled is True while at least minCount members (under the basic policy,
-	// at least one) have a node. While it is False, its reason and message name the cause.
+	// ConditionPodGroupScheduled is True while enough members have a node: minCount members of a
+	// gang, or one member under the basic policy. While it is False, its reason and message name
+	// the cause.
 	ConditionPodGroupScheduled = "PodGroupScheduled"
 	// ConditionDisruptionTarget is True from the decision to preempt the whole group until the last
 	// affected member is gone. status.disruption lists the affected members. The message names the
@@ -150,12 +151,13 @@ const (
 	// ReasonLimitedByQueue: the class is above the maxPriorityClass of the group's Queue. The
 	// maxPriorityClass applies in place of the class.
 	ReasonLimitedByQueue = "LimitedByQueue"
-	// ReasonBelowPriority: the class is below the scheduling priority of the group.
+	// ReasonBelowPriority: the class is below the priority by which the group is scheduled.
 	ReasonBelowPriority = "BelowPriority"
-	// ReasonSystemClass: the class is one of Kubernetes' own, whose names begin with system-.
+	// ReasonSystemClass: the name of the class begins with system-, as the names of Kubernetes' own
+	// classes do.
 	ReasonSystemClass = "SystemClass"
-	// ReasonNoMaximum: the class is from an object such as a Job, and the group is in no Queue with
-	// a maxPriorityClass.
+	// ReasonNoMaximum: the class comes from an annotation of an object such as a Job, and the group
+	// is in no Queue with a maxPriorityClass. Such a class needs the maximum as its upper bound.
 	ReasonNoMaximum = "NoMaximum"
 )
 
@@ -653,7 +655,7 @@ type PodGroupDisruption struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	Stops int32 `json:"stops,omitempty"`
-	// pods are the members to evict. Each has a UID, so that a later pod with the same name is not
+	// pods lists the members to evict, each with its UID. A later pod with the same name is not
 	// evicted.
 	// +required
 	// +listType=atomic

@@ -148,7 +148,8 @@ type QueueSpec struct {
 
 	// reclaimMinRuntime is the time for which work of this queue is protected from reclaim by
 	// another queue, from the start of the work. If unset, the value of the nearest ancestor that
-	// has one applies, and otherwise the scheduler's default. 0s is not the same as unset.
+	// has one applies, and otherwise the scheduler's default. With 0s, there is no protection,
+	// regardless of ancestors.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
@@ -157,9 +158,10 @@ type QueueSpec struct {
 	ReclaimMinRuntime *metav1.Duration `json:"reclaimMinRuntime,omitempty"`
 
 	// preemptMinRuntime is the time for which work of this queue is protected from preemption by
-	// priority, from the start of the work. The preemptors are work of the same queue, work of no
+	// priority, from the start of the work. The preemptors are work of this queue, work of no
 	// queue, and system-critical pods. If unset, the value of the nearest ancestor that has one
-	// applies, and otherwise the scheduler's default. 0s is not the same as unset.
+	// applies, and otherwise the scheduler's default. With 0s, there is no protection, regardless
+	// of ancestors.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
@@ -217,8 +219,8 @@ type QueueStatus struct {
 	// quota of the parent.
 	// +optional
 	Quota corev1.ResourceList `json:"quota,omitempty"`
-	// summary has the status as text, as kubectl get shows it. Programs should read the other
-	// fields.
+	// summary has the status as text for kubectl get. Programs should read the fields beside
+	// summary.
 	// +optional
 	Summary *QueueSummary `json:"summary,omitempty"`
 	// waiting is the number of Pods without a node, in the queue and in the queues below it.

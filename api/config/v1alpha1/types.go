@@ -185,9 +185,9 @@ type ReprieveArgs struct {
 	// drivers limits the number of drivers that run without their workers.
 	Drivers DriverArgs `json:"drivers,omitempty"`
 
-	// retry configures two delays. The first is before the scheduler retries a preemption after
-	// failed API calls. The second is before a workload preempts again after a preemption without a
-	// binding.
+	// retry configures two delays. The first begins when API calls of a preemption have failed. The
+	// second begins after a preemption that did not lead to a binding: the workload preempts
+	// nothing for a time.
 	Retry RetryArgs `json:"retry,omitempty"`
 
 	// search limits the parts of the search for victims whose time grows faster than the cluster.
@@ -235,7 +235,8 @@ const (
 	Surplus VictimCriterion = "Surplus"
 	// Cascade prefers fewer evictions by the replacements of the victims.
 	Cascade VictimCriterion = "Cascade"
-	// Repeated prefers PodGroups that fewer preemptions have stopped since they made progress.
+	// Repeated prefers victims whose PodGroups had fewer stops since their last progress. A stop is
+	// a preemption that evicts the whole group, or leaves its gang below minCount.
 	Repeated VictimCriterion = "Repeated"
 	// StartTime prefers a later start of the most important victims.
 	StartTime VictimCriterion = "StartTime"
@@ -314,7 +315,7 @@ type PlacementArgs struct {
 	Workloads []TypicalWorkload `json:"workloads,omitempty"`
 }
 
-// TypicalWorkload is a kind of pods that is typical of a cluster.
+// TypicalWorkload is a kind of pods that is frequent in a cluster.
 type TypicalWorkload struct {
 	// requests are the resource requests of one pod of the kind.
 	Requests map[string]resource.Quantity `json:"requests"`
@@ -510,9 +511,10 @@ type GroupArgs struct {
 	// Example: [Job, JobSet]
 	Kinds []string `json:"kinds,omitempty"`
 
-	// optIn selects the objects of these kinds that get PodGroups. Annotated selects objects with
-	// the annotation reprieve.dev/gang: "true", on themselves or on their namespace. Always selects
-	// all objects. With Annotated and with Always, the annotation value "false" excludes an object.
+	// optIn selects the objects that get PodGroups, among the objects of the kinds in kinds and
+	// rules. Annotated selects objects with the annotation reprieve.dev/gang: "true", on themselves
+	// or on their namespace. Always selects all objects. With Annotated and with Always, the
+	// annotation value "false" excludes an object.
 	//
 	// Default: Annotated
 	//
@@ -602,6 +604,6 @@ type GroupRole struct {
 	// other roles.
 	Alone bool `json:"alone,omitempty"`
 	// leads is true if the pods of the role are drivers: they create the pods of the other roles
-	// once they run. It requires alone.
+	// once they run. Set alone as well.
 	Leads bool `json:"leads,omitempty"`
 }
