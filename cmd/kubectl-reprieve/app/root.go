@@ -60,9 +60,9 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string,
 	return codeOf(err)
 }
 
-// Silence turns off the log of the scheduler's library. Otherwise its errors would appear on
-// standard error, between the lines of the answer. The log is global to the process, so main calls
-// Silence once, before Run.
+// Silence turns off the log of the scheduler's library. Otherwise the errors in this log would
+// appear among the lines of the answer. The log is global to the process, so main calls Silence
+// once, before Run.
 func Silence() {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)

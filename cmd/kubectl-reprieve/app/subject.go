@@ -33,8 +33,8 @@ type subject struct {
 	// pod. They may belong to reprieve.dev or to scheduling.k8s.io. A tree takes the place of its
 	// PodGroups, in the form of [gang.AsPodGroup].
 	all []*v1alpha1.PodGroup
-	// group is the group that the question is about: the only group that waits, or the only group.
-	// It is nil if there is no such group.
+	// group is the group that the question is about. If exactly one group waits, it is that group.
+	// If no group waits, it is the only group of the subject. Otherwise it is nil.
 	group *v1alpha1.PodGroup
 	// waiting lists the parts of the subject that wait, by kind and name, if there are several.
 	// Each part gets its own decision.

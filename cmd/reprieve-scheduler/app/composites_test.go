@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// laterDiscovery serves CompositePodGroups after the time from, and PodGroups always.
+// laterDiscovery serves PodGroups always, and CompositePodGroups only after the time in from.
 type laterDiscovery struct {
 	discovery.ServerResourcesInterface
 	from time.Time

@@ -220,8 +220,8 @@ type parts struct {
 	native, workloads *schema.GroupVersionKind
 	// composites is true if the cluster serves CompositePodGroups and Reprieve may read them.
 	composites bool
-	// sources has the PodGroups of each API. trees combines them, with the trees that they form.
-	// source is trees, as an interface.
+	// sources has the PodGroups of each API, and trees combines them into trees. source is the same
+	// object as trees.
 	source  gang.Source
 	trees   *gang.Trees
 	sources []*controller.Groups
