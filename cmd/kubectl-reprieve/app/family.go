@@ -32,7 +32,7 @@ type relative struct {
 	types.NamespacedName
 }
 
-// familyOf returns the family of an object. It reads the inventory.
+// familyOf returns the family of an object, from the objects in an inventory.
 func familyOf(objects *inventory.Inventory, rule *grouping.Rule, key types.NamespacedName) (*family, error) {
 	f := &family{rule: rule, key: key, between: sets.New[relative]()}
 	// The kinds in Through are ordered from the object to its pods. So each owner is known before

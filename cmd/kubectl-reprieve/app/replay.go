@@ -65,7 +65,8 @@ The answer is the same each time. A different decision is no failure: the exit c
 	return cmd
 }
 
-// replay repeats the decisions in the given files.
+// replay repeats the decisions in the given files, and prints the answer. If differing is true, it
+// leaves out the decisions that it repeats exactly.
 func (a *asking) replay(ctx context.Context, files []string, differing bool) error {
 	shown := newProgress(a.streams.ErrOut, a.clock)
 	answer, err := a.replayed(ctx, files, shown)
