@@ -116,8 +116,8 @@ const (
 	// group's priority. The group's priority applies to the member.
 	ConditionPodsNotMatchingPriority = "PodsNotMatchingPriority"
 	// ConditionFollowsObject is False while a PodGroup that Reprieve created for an object differs
-	// from the object. Its message names the difference. The condition is absent if there never was
-	// a difference.
+	// from the gang that the object requests. Its message names the difference. The condition is
+	// absent if there never was a difference.
 	ConditionFollowsObject = "FollowsObject"
 	// ConditionQueueOrphaned is True while members have a node although the group's Queue cannot
 	// hold work: the Queue is deleted, has child Queues, or cannot be used. The members continue to

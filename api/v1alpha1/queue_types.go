@@ -47,7 +47,7 @@ const (
 	ReasonQueueReady = "Ready"
 	// ReasonParentNotFound: a queue on the way to the top of the tree does not exist.
 	ReasonParentNotFound = "ParentNotFound"
-	// ReasonParentCycle: the queue is its own ancestor, or below one that is.
+	// ReasonParentCycle: the queue belongs to a cycle of parents, or is below such a cycle.
 	ReasonParentCycle = "ParentCycle"
 	// ReasonMaxPriorityUnknown: the PriorityClass that spec.maxPriorityClass names does not exist.
 	ReasonMaxPriorityUnknown = "MaxPriorityUnknown"
