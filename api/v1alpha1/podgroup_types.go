@@ -31,7 +31,7 @@ const (
 	// AnnotationLastCheckpoint has the time when the work was last saved (RFC 3339). If a PodGroup
 	// and its members have different times, the latest applies to all members.
 	AnnotationLastCheckpoint = "reprieve.dev/last-checkpoint"
-	// AnnotationCheckpointInterval has the interval at which the work saves itself, beginning with
+	// AnnotationCheckpointInterval has the time between two checkpoints of the work, counted from
 	// its start, such as "30m". It applies if AnnotationLastCheckpoint has no time since the start.
 	AnnotationCheckpointInterval = "reprieve.dev/checkpoint-interval"
 	// AnnotationRestartCost has the run time that a restart loses in addition to the unsaved work.
@@ -151,7 +151,7 @@ const (
 	// ReasonLimitedByQueue: the class is above the maxPriorityClass of the group's Queue. The
 	// maxPriorityClass applies in place of the class.
 	ReasonLimitedByQueue = "LimitedByQueue"
-	// ReasonBelowPriority: the class is below the priority by which the group is scheduled.
+	// ReasonBelowPriority: the class is below the scheduling priority of the group.
 	ReasonBelowPriority = "BelowPriority"
 	// ReasonSystemClass: the name of the class begins with system-, as the names of Kubernetes' own
 	// classes do.

@@ -146,10 +146,10 @@ type QueueSpec struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	Priority *int32 `json:"priority,omitempty"`
 
-	// reclaimMinRuntime is the time for which work of this queue is protected from reclaim by
-	// another queue, from the start of the work. If unset, the value of the nearest ancestor that
-	// has one applies, and otherwise the scheduler's default. With 0s, there is no protection,
-	// regardless of ancestors.
+	// reclaimMinRuntime protects work of this queue from reclaim by another queue, for this time
+	// after the start of the work. If unset, the value of the nearest ancestor that has one
+	// applies, and otherwise the scheduler's default. With 0s, there is no protection, regardless
+	// of ancestors.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
@@ -157,11 +157,10 @@ type QueueSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,5}([.][0-9]+)?h)?([0-9]{1,7}([.][0-9]+)?m)?([0-9]{1,9}([.][0-9]+)?s)?([0-9]{1,12}([.][0-9]+)?ms)?([0-9]{1,15}([.][0-9]+)?(us|µs))?([0-9]{1,18}([.][0-9]+)?ns)?)$')",message="must be a duration such as 90s, 15m or 1h30m, not negative and at most 99999h"
 	ReclaimMinRuntime *metav1.Duration `json:"reclaimMinRuntime,omitempty"`
 
-	// preemptMinRuntime is the time for which work of this queue is protected from preemption by
-	// priority, from the start of the work. The preemptors are work of this queue, work of no
-	// queue, and system-critical pods. If unset, the value of the nearest ancestor that has one
-	// applies, and otherwise the scheduler's default. With 0s, there is no protection, regardless
-	// of ancestors.
+	// preemptMinRuntime protects work of this queue from preemption by priority, for this time
+	// after the start of the work. The preemptors are work of this queue, work of no queue, and
+	// system-critical pods. If unset, the value of the nearest ancestor that has one applies, and
+	// otherwise the scheduler's default. With 0s, there is no protection, regardless of ancestors.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1

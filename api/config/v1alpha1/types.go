@@ -59,21 +59,20 @@ type ReprieveArgs struct {
 	// Example: kai.scheduler/queue
 	QueueLabelKey *string `json:"queueLabelKey,omitempty"`
 
-	// preemptMinRuntime is the time for which work of this profile is protected from preemption by
-	// priority. The time begins with the start of the work. The setting of the work's Queue, or of
-	// a Queue above it, takes precedence. Work without a Queue is protected too. Preemptors of
-	// every profile respect the time. If a victim belongs to another scheduler, the value of the
-	// preemptor's profile applies. Between 0s and 99999h.
+	// preemptMinRuntime protects work of this profile from preemption by priority, for this time
+	// after the start of the work. The setting of the work's Queue, or of a Queue above it, takes
+	// precedence. Work without a Queue is protected too. Preemptors of every profile respect the
+	// time. If a victim belongs to another scheduler, the value of the preemptor's profile applies.
+	// Between 0s and 99999h.
 	//
 	// Default: 0s
 	//
 	// Example: 5m
 	PreemptMinRuntime *metav1.Duration `json:"preemptMinRuntime,omitempty"`
 
-	// reclaimMinRuntime is the time for which work of this profile is protected from reclaim by
-	// another Queue. The time begins with the start of the work. The setting of the work's Queue,
-	// or of a Queue above it, takes precedence. Preemptors of every profile respect the time.
-	// Between 0s and 99999h.
+	// reclaimMinRuntime protects work of this profile from reclaim by another Queue, for this time
+	// after the start of the work. The setting of the work's Queue, or of a Queue above it, takes
+	// precedence. Preemptors of every profile respect the time. Between 0s and 99999h.
 	//
 	// Default: 0s
 	//
@@ -360,7 +359,7 @@ type DriverArgs struct {
 	// Example: 4
 	WithoutWorkers *int32 `json:"withoutWorkers,omitempty"`
 
-	// createTimeout is the time for which a running driver without any workers counts. The time
+	// createTimeout is the time that a running driver counts while it has no workers. The time
 	// starts when the driver is bound, and again when its first container starts. Between 1s and
 	// 24h.
 	//
@@ -369,9 +368,9 @@ type DriverArgs struct {
 	// Example: 3m
 	CreateTimeout *metav1.Duration `json:"createTimeout,omitempty"`
 
-	// workersTimeout is the time for which a running driver counts while too few of its workers
-	// have a node. The time starts when the driver is bound, and again when its first container
-	// starts. Between 1s and 24h.
+	// workersTimeout is the time that a running driver counts while too few of its workers have a
+	// node. The time starts when the driver is bound, and again when its first container starts.
+	// Between 1s and 24h.
 	//
 	// Default: 10m
 	//
@@ -391,8 +390,8 @@ type GangArgs struct {
 	// Example: 30s
 	PermitTimeout *metav1.Duration `json:"permitTimeout,omitempty"`
 
-	// settleTime is the time for which the scheduler collects frequent changes of a gang before it
-	// plans the gang again. Most of these changes are new members. Between 0s and 1m.
+	// settleTime is the time that the scheduler collects frequent changes of a gang before it plans
+	// the gang again. Most of these changes are new members. Between 0s and 1m.
 	//
 	// Default: 100ms
 	//
@@ -409,7 +408,7 @@ type GangArgs struct {
 	// Example: 5m
 	StaleTimeout *metav1.Duration `json:"staleTimeout,omitempty"`
 
-	// healTimeout is the time for which the scheduler keeps room for lost members of a gang of this
+	// healTimeout is the time that the scheduler keeps room for lost members of a gang of this
 	// profile, even before replacement pods exist. The time starts at the first loss. Workloads of
 	// the same or a lower priority cannot use the room, if they are in the same queue or in no
 	// queue. With 0s, the scheduler keeps no room. Between 0s and 1h.
@@ -438,18 +437,18 @@ type RetryArgs struct {
 	// Example: 1m
 	MaxBackoff *metav1.Duration `json:"maxBackoff,omitempty"`
 
-	// initialBindingBackoff is the time for which a workload preempts nothing after its first
-	// preemption without a binding. In such a preemption the room was free, but Reserve, Permit,
-	// PreBind or Bind failed. During this time, the workload may still be placed where it fits
-	// without victims. The time doubles with each further such preemption, until the workload is
-	// bound. A change of the pod or of the PodGroup ends it early. Between 1ms and 1h.
+	// initialBindingBackoff is the time that a workload preempts nothing after its first preemption
+	// without a binding. In such a preemption the room was free, but Reserve, Permit, PreBind or
+	// Bind failed. During this time, the workload may still be placed where it fits without
+	// victims. The time doubles with each further such preemption, until the workload is bound. A
+	// change of the pod or of the PodGroup ends it early. Between 1ms and 1h.
 	//
 	// Default: 1m
 	//
 	// Example: 30s
 	InitialBindingBackoff *metav1.Duration `json:"initialBindingBackoff,omitempty"`
 
-	// maxBindingBackoff is the longest time for which a workload preempts nothing after preemptions
+	// maxBindingBackoff is the longest time that a workload preempts nothing after preemptions
 	// without a binding. Between 1ms and 24h, and not less than initialBindingBackoff.
 	//
 	// Default: 30m
@@ -566,8 +565,8 @@ const (
 	OptInAlways GroupOptIn = "Always"
 )
 
-// GroupRule describes which pods of a kind of objects form a gang, and how many. Its paths are
-// names of fields with dots between them, from the top of the object, such as spec.worker.replicas.
+// GroupRule describes which pods of a kind of objects form a gang, and how many. A path in a rule
+// has the names of fields with dots between them. It begins at the top of the object.
 type GroupRule struct {
 	// apiVersion is the group and version of the kind, such as example.com/v1.
 	APIVersion string `json:"apiVersion"`

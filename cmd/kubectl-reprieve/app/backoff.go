@@ -21,7 +21,7 @@ const (
 type backOff struct {
 	Job      string `json:"job"`
 	Failures int32  `json:"failures"`
-	// Until is the latest time at which the Job creates pods.
+	// Until is the latest time when the Job creates pods.
 	Until time.Time `json:"until"`
 }
 

@@ -82,8 +82,8 @@ func (f *family) storedAs() string {
 	return inventory.RootName(f.rule.Kind.GroupVersion().WithResource(f.rule.Resource))
 }
 
-// nameParts adds the names of the object's pods to a set, and the names of the PodGroups of these
-// pods. The names have the format of happening.Victim.
+// nameParts adds names to a set: the names of the object's pods, and the names of the PodGroups of
+// these pods. The names have the format of names in happenings.
 func (f *family) nameParts(objects *inventory.Inventory, to sets.Set[string]) error {
 	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
 	for _, pod := range pods {

@@ -51,9 +51,9 @@ func workKinds() []workKind {
 	return out
 }
 
-// kindNamed returns the kind that a word names. The word can have any form that kubectl accepts,
-// such as po, pods, jobs.batch, lws or podgroups.v1alpha1.reprieve.dev. kindNamed returns false if
-// the word names no kind of workKinds.
+// kindNamed returns the kind that a word names. The word can have any form that kubectl accepts.
+// Examples are po, pods, lws and podgroups.reprieve.dev. If the word names no kind of workKinds,
+// kindNamed returns false.
 func kindNamed(word string) (workKind, bool) {
 	resource, rest, _ := strings.Cut(strings.ToLower(word), ".")
 	for _, kind := range workKinds() {

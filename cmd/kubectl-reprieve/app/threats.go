@@ -17,8 +17,8 @@ const mostAsked = 50
 type threatsAnswer struct {
 	typed
 	Subject string `json:"subject"`
-	// Threats lists the workloads whose next decision would evict the subject, in the order in
-	// which the scheduler tries them.
+	// Threats lists the workloads whose next decision would evict the subject, in the order of the
+	// scheduler's queue.
 	Threats []threat `json:"threats"`
 	// Asked is the number of waiting workloads that got a decision.
 	Asked int `json:"asked"`

@@ -22,8 +22,8 @@ import (
 const (
 	// loopback is the only address that the server of ui listens on.
 	loopback = "127.0.0.1"
-	// freshFor is the time for which the server reuses a report. Pages request the report more
-	// often than that.
+	// freshFor is the time that the server reuses a report. Pages request the report more often
+	// than that.
 	freshFor = 15 * time.Second
 	// headerTimeout is the maximum time to read the headers of a request.
 	headerTimeout = 10 * time.Second

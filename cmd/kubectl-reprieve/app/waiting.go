@@ -21,7 +21,7 @@ import (
 // waitingAnswer is the answer of the subcommand waiting.
 type waitingAnswer struct {
 	typed
-	// Waiting lists the pending work in the order in which the scheduler tries it.
+	// Waiting lists the pending work in the order of the scheduler's queue.
 	Waiting []waitingRow `json:"waiting"`
 	// NotTried lists the pending work that the scheduler cannot try yet.
 	NotTried []waitingRow `json:"notTried"`

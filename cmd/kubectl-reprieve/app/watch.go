@@ -32,8 +32,8 @@ const (
 	// settleFor is the time between a change and the next read. Members of a gang often change
 	// together, so more changes may follow.
 	settleFor = 500 * time.Millisecond
-	// refusedFor is the time for which the watch ignores a refusal that would otherwise end it. An
-	// API server that has just started may not know all permissions and resources yet.
+	// refusedFor is the time that the watch ignores a refusal that would otherwise end it. An API
+	// server that has just started may not know all permissions and resources yet.
 	refusedFor = time.Minute
 )
 

@@ -67,8 +67,8 @@ func checkOther(at string, plugins *config.Plugins) error {
 //
 //   - Reprieve is not enabled at one of its extension points.
 //   - Reprieve is not the first plugin at PreFilter.
-//   - DefaultPreemption is enabled too. It would run whenever Reprieve finds no victims. It would then
-//     evict single members of gangs, and ignore protections.
+//   - DefaultPreemption is enabled too. It would run whenever Reprieve finds no victims. It would
+//     then evict single members of gangs, and ignore protections.
 func checkOurs(at string, plugins *config.Plugins) error {
 	for _, point := range ourPoints(plugins) {
 		if !slices.Contains(inOrder(plugins, point.set), scheduler.Name) {
