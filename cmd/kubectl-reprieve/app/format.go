@@ -42,8 +42,8 @@ type typed struct {
 	Taken      time.Time `json:"taken"`
 }
 
-// write prints an answer in the format of the flags: value as JSON or YAML, or the text that show
-// prints.
+// write prints an answer in the format of the flag --output. In JSON and YAML, it prints value. In
+// the other formats, it calls show.
 func (a *asking) write(value any, show func(to io.Writer, wide bool) error) error {
 	var text []byte
 	var err error

@@ -33,7 +33,7 @@ func TestQueueHistory(t *testing.T) {
 		return in
 	}
 	var h queueHistory
-	// Pass the lines in random order, because the files of a log may be read in any order.
+	// Pass the lines out of order, because a command may read the files of a log in any order.
 	for _, in := range []*decisionlog.Inputs{
 		line("b", 1, 50, "y=9"), line("a", 1, 10, "x=1 y=2"), line("a", 3, 30, ""), line("a", 4, 40, "y"), line("a", 2, 20, "x=1500m"),
 	} {
