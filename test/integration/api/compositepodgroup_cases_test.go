@@ -1,12 +1,16 @@
 package api
 
-// compositeCases returns the validation cases for CompositePodGroups.
+import "maps"
+
+// compositeCases are the cases of CompositePodGroups.
 func compositeCases() map[string]validationCase {
 	const gang = `schedulingPolicy: {gang: {minGroupCount: 2}}`
 	immutable := func(field string) string {
 		return `spec.` + field + `: Forbidden: field is immutable after creation`
 	}
-	return map[string]validationCase{
+	with := func(field string) string { return `{` + gang + `, ` + field + `}` }
+	const at = "spec.schedulingPolicy.gang.minGroupCount"
+	cases := map[string]validationCase{
 		"basic":           {create: `{schedulingPolicy: {basic: {}}}`},
 		"all fields":      {create: `{` + gang + `, disruptionMode: All, priorityClassName: high, parentCompositePodGroupName: root}`},
 		"no policy":       {create: `{schedulingPolicy: {}}`, want: `spec.schedulingPolicy: Invalid value: set one of basic and gang`},
@@ -24,6 +28,69 @@ func compositeCases() map[string]validationCase {
 		"another priority": {
 			create: `{` + gang + `, priority: 5}`, update: `{` + gang + `, priority: 6}`,
 			want: `spec.priority: Forbidden: field is immutable once it is filled in`,
+		},
+		"another preemptionPolicy": {
+			create: with(`preemptionPolicy: Never`), update: with(`preemptionPolicy: PreemptLowerPriority`),
+			want: `spec.preemptionPolicy: Forbidden: field is immutable once it is filled in`,
+		},
+		"preemptionPolicy removed": {
+			create: with(`preemptionPolicy: Never`), update: `{` + gang + `}`,
+			want: `spec.preemptionPolicy: Forbidden: field is immutable once it is filled in`,
+		},
+		"no parent anymore": {create: with(`parentCompositePodGroupName: a`), update: `{` + gang + `}`, want: immutable("parentCompositePodGroupName")},
+		"no mode anymore":   {create: with(`disruptionMode: All`), update: `{` + gang + `}`, want: immutable("disruptionMode")},
+		"a late class":      {create: `{` + gang + `}`, update: with(`priorityClassName: a`), want: immutable("priorityClassName")},
+
+		"no spec":                          {want: incomplete(`spec: Required value`)},
+		"no schedulingPolicy":              {create: `{priorityClassName: high}`, want: incomplete(`spec.schedulingPolicy: Required value`)},
+		"gang without minGroupCount":       {create: `{schedulingPolicy: {gang: {}}}`, want: incomplete(at + `: Required value`)},
+		"minGroupCount 1":                  {create: `{schedulingPolicy: {gang: {minGroupCount: 1}}}`},
+		"minGroupCount as high as any":     {create: `{schedulingPolicy: {gang: {minGroupCount: 2147483647}}}`},
+		"minGroupCount too high":           {create: `{schedulingPolicy: {gang: {minGroupCount: 2147483648}}}`, want: tooHigh(at)},
+		"mode unknown":                     {create: with(`disruptionMode: Never`), want: incomplete(`spec.disruptionMode: Unsupported value: "Never": supported values: "Single", "All"`)},
+		"parent of one letter":             {create: with(`parentCompositePodGroupName: a`)},
+		"parent's name as long as any":     {create: with(`parentCompositePodGroupName: ` + letters(253))},
+		"parent's name too long":           {create: with(`parentCompositePodGroupName: ` + letters(254)), want: tooLong("spec.parentCompositePodGroupName", 253)},
+		"priorityClassName empty":          {create: with(`priorityClassName: ""`), want: tooShort("spec.priorityClassName")},
+		"priorityClassName of one letter":  {create: with(`priorityClassName: a`)},
+		"priorityClassName as long as any": {create: with(`priorityClassName: ` + letters(253))},
+		"priorityClassName too long":       {create: with(`priorityClassName: ` + letters(254)), want: tooLong("spec.priorityClassName", 253)},
+		"priority as high as any":          {create: with(`priority: 2147483647`)},
+		"priority too high":                {create: with(`priority: 2147483648`), want: tooHigh("spec.priority")},
+		"priority as low as any":           {create: with(`priority: -2147483648`)},
+		"priority too low":                 {create: with(`priority: -2147483649`), want: tooLow("spec.priority")},
+		"preemptionPolicy Never":           {create: with(`preemptionPolicy: Never`)},
+		"preemptionPolicy of most classes": {create: with(`preemptionPolicy: PreemptLowerPriority`)},
+		"preemptionPolicy unknown": {
+			create: with(`preemptionPolicy: Sometimes`),
+			want:   incomplete(`spec.preemptionPolicy: Unsupported value: "Sometimes": supported values: "Never", "PreemptLowerPriority"`),
+		},
+	}
+	maps.Copy(cases, disruptionCases(`{`+gang+`}`))
+	return cases
+}
+
+// parentCases returns the cases for the parent of a PodGroup or of a template. wrap makes a spec
+// from the fields of a policy, and at is the path of these fields in the spec.
+func parentCases(at string, wrap func(policy string) string) map[string]validationCase {
+	parent := func(name string) string { return wrap(basicWith(`parentCompositePodGroupName: ` + name)) }
+	return map[string]validationCase{
+		"parent of one letter":         {create: parent("a")},
+		"parent's name as long as any": {create: parent(letters(253))},
+		"parent's name too long":       {create: parent(letters(254)), want: tooLong(at+".parentCompositePodGroupName", 253)},
+		"parent's name empty":          {create: parent(`""`), want: tooShort(at + ".parentCompositePodGroupName")},
+		"parent unchanged":             {create: parent("a"), update: parent("a")},
+		"parent changed": {
+			create: parent("a"), update: parent("b"),
+			want: at + `.parentCompositePodGroupName: Forbidden: field is immutable after creation`,
+		},
+		"parent removed": {
+			create: parent("a"), update: wrap(`{schedulingPolicy: {basic: {}}}`),
+			want: at + `.parentCompositePodGroupName: Forbidden: field is immutable after creation`,
+		},
+		"parent set later": {
+			create: wrap(`{schedulingPolicy: {basic: {}}}`), update: parent("a"),
+			want: at + `.parentCompositePodGroupName: Forbidden: field is immutable after creation`,
 		},
 	}
 }

@@ -200,7 +200,9 @@ func notInt32(at, value, bound string) string {
 }
 
 func podGroupCases() map[string]validationCase {
-	cases := policyCases("spec", func(policy string) string { return policy })
+	asIs := func(policy string) string { return policy }
+	cases := policyCases("spec", asIs)
+	maps.Copy(cases, parentCases("spec", asIs))
 	for title, tc := range map[string]validationCase{
 		"no schedulingPolicy": {
 			create: `{priorityClassName: high}`,
@@ -413,6 +415,15 @@ func podGroupCases() map[string]validationCase {
 			create: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}}`,
 			update: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}, schedulingPolicy: {gang: {minCount: 2}}, disruptionMode: PodGroup, priorityClassName: high, priority: 1000, queueName: q}`,
 		},
+		"parent filled in from the template": {
+			create: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}}`,
+			update: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}, schedulingPolicy: {basic: {}}, parentCompositePodGroupName: a}`,
+		},
+		"parent changed, with a template": {
+			create: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}, parentCompositePodGroupName: a}`,
+			update: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}, parentCompositePodGroupName: b}`,
+			want:   `spec.parentCompositePodGroupName: Forbidden: field is immutable after creation`,
+		},
 		"set field changed, with a template": {
 			create: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}, queueName: a}`,
 			update: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}, queueName: b}`,
@@ -441,6 +452,6 @@ func podGroupCases() map[string]validationCase {
 	} {
 		cases[title] = tc
 	}
-	maps.Copy(cases, disruptionCases())
+	maps.Copy(cases, disruptionCases(`{schedulingPolicy: {gang: {minCount: 1}}}`))
 	return cases
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// disruptionCases returns the cases for status.disruption, which records a preemption of the whole
-// group. The scheduler writes it before it evicts the group. If the API server rejected valid
-// records, the scheduler could not preempt the group.
-func disruptionCases() map[string]validationCase {
+// disruptionCases returns the cases of status.disruption, the record of a preemption that has
+// begun, for groups with a spec. Only the scheduler writes it. If the API server rejected it, the
+// group could not be preempted.
+func disruptionCases(spec string) map[string]validationCase {
 	const at = "status.disruption"
 	record := func(preemptor, rule, message, time, pods string) string {
 		var out []string
@@ -32,6 +32,18 @@ func disruptionCases() map[string]validationCase {
 		"as long as any": {status: record(
 			fmt.Sprintf(`{kind: PodGroup, namespace: %s, name: %s}`, letters(63), letters(253)),
 			letters(63), letters(2048), time, fmt.Sprintf(`[{name: %s, uid: u}]`, letters(253)))},
+		"for a tree":           {status: record(`{kind: CompositePodGroup, namespace: default, name: c}`, "", message, time, pod)},
+		"no stops":             {status: record(gang, "", message, time, pod+", stops: 0")},
+		"as many stops as any": {status: record(gang, "", message, time, pod+", stops: 2147483647")},
+		"too many stops": {
+			record(gang, "", message, time, pod+", stops: 2147483648"),
+			`[status: Invalid value: "": Checked value must be of type integer with format int32 in disruption.stops, ` +
+				at + `.stops: Invalid value: 2147483648: disruption.stops in body should be less than or equal to 2147483647]`,
+		},
+		"negative stops": {
+			record(gang, "", message, time, pod+", stops: -1"),
+			at + ".stops: Invalid value: -1: disruption.stops in body should be greater than or equal to 0",
+		},
 		"as many pods as any": {status: record(gang, "", message, time, pods(10000))},
 
 		"no preemptor":    {record("", "", message, time, pod), incomplete(at + ".preemptor: Required value")},
@@ -66,7 +78,7 @@ func disruptionCases() map[string]validationCase {
 			record(fmt.Sprintf(`{kind: Pod, namespace: default, name: %s}`, letters(254)), "", message, time, pod), tooLong(at+".preemptor.name", 253),
 		},
 	} {
-		cases["disruption, "+title] = validationCase{create: `{schedulingPolicy: {gang: {minCount: 1}}}`, status: tc.status, want: tc.want}
+		cases["disruption, "+title] = validationCase{create: spec, status: tc.status, want: tc.want}
 	}
 	return cases
 }

@@ -2,13 +2,17 @@ package api
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 )
 
 func workloadCases() map[string]validationCase {
-	cases := policyCases("spec.podGroupTemplates[0]", func(policy string) string {
+	const first = "spec.podGroupTemplates[0]"
+	template := func(policy string) string {
 		return `{podGroupTemplates: [` + strings.Replace(policy, "{", "{name: a, ", 1) + `]}`
-	})
+	}
+	cases := policyCases(first, template)
+	maps.Copy(cases, parentCases(first, template))
 	for title, tc := range map[string]validationCase{
 		"no schedulingPolicy": {
 			create: `{podGroupTemplates: [{name: a}]}`,
