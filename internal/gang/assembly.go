@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
@@ -23,6 +24,8 @@ type assembly struct {
 	first *Group
 	// highest is the highest priority of the groups in the tree; nil if no priority is resolved.
 	highest *int32
+	// seen are the groups of the tree so far. In a cycle, a group is below itself.
+	seen sets.Set[types.NamespacedName]
 }
 
 // assemble returns the group of a CompositePodGroup, with the tree of all groups below it. It
@@ -33,9 +36,8 @@ func (t *Trees) assemble(key types.NamespacedName) (*Group, bool) {
 	if !exists && len(children) == 0 {
 		return nil, false
 	}
-	// A missing group gets a made-up UID, because preemption units are compared by the UIDs of
-	// their groups.
-	out, a, level := &Group{Key: key, UID: types.UID("missing/" + key.String()), Whole: true}, &assembly{trees: t}, 1
+	// A missing group has a UID of its own: units are told apart by it.
+	out, a, level := &Group{Key: key, UID: types.UID("missing/" + key.String()), Whole: true}, &assembly{trees: t, seen: sets.New[types.NamespacedName]()}, 1
 	if exists {
 		copied := *own
 		out, a.root = &copied, own
@@ -62,13 +64,12 @@ func (t *Trees) assemble(key types.NamespacedName) (*Group, bool) {
 	return out, true
 }
 
-// branch checks a group and all groups below it, and returns them as a Tree. level is the level of
-// the group in the whole tree, from 1 for the root.
+// branch returns a group with the groups below it, each group once. level is 1 for a root.
 func (a *assembly) branch(key types.NamespacedName, level int) *Tree {
 	node := &Tree{Key: key}
+	a.seen.Insert(key)
 	if level > v1alpha1.MaxTreeDepth {
 		a.fault(tooDeep(key))
-		return node
 	}
 	g, ok := a.trees.source.Group(key)
 	if ok {
@@ -86,6 +87,9 @@ func (a *assembly) branch(key types.NamespacedName, level int) *Tree {
 		node.Need = g.MinGroupCount
 	}
 	for _, child := range a.trees.childrenOf(key) {
+		if level > longestLine || a.seen.Has(child) {
+			continue
+		}
 		if node.Need > 0 {
 			a.belowGang(g, child)
 		}

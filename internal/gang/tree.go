@@ -3,6 +3,7 @@ package gang
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -89,8 +90,8 @@ func (t *Tree) Leaves() []types.NamespacedName {
 	return out
 }
 
-// leastMembers returns the smallest number of members that satisfies the needs of the tree. For a
-// CompositePodGroup, it is at least 1.
+// leastMembers returns the smallest number of members that can make the tree whole. It is between
+// 1 and math.MaxInt32. A group that does not exist yet has at least one member.
 func (t *Tree) leastMembers() int {
 	if t.isLeaf() {
 		return t.Need
@@ -100,11 +101,11 @@ func (t *Tree) leastMembers() int {
 		counts = append(counts, part.leastMembers())
 	}
 	slices.Sort(counts)
-	sum := 0
+	sum := max(t.Need-len(counts), 0)
 	for _, n := range counts[:min(t.Need, len(counts))] {
 		sum += n
 	}
-	return max(sum, 1)
+	return min(max(sum, 1), math.MaxInt32)
 }
 
 // LeastSingle is like leastMembers, but counts only members that are evicted one by one. Groups in

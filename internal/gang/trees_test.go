@@ -2,6 +2,7 @@ package gang
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -129,6 +130,53 @@ func TestTreesFindFlaws(t *testing.T) {
 	}
 }
 
+// TestFlawedTreesListEachGroupOnce checks that the parts of a tree with a cycle, or with too many
+// levels, are complete and finite. Users read them in answers about the tree.
+func TestFlawedTreesListEachGroupOnce(t *testing.T) {
+	t.Parallel()
+	chain := []node{{name: "A", need: 1}}
+	for c := 'B'; c <= 'Z'; c++ {
+		chain = append(chain, node{name: string(c), need: 1, parent: string(c - 1)})
+	}
+	for name, tc := range map[string]struct {
+		nodes []node
+		// of is the group of the tree, and want are all groups of it with their needs.
+		of   string
+		want []string
+	}{
+		"a cycle": {
+			nodes: []node{{name: "R", need: 1, parent: "S"}, {name: "S", need: 2, parent: "R"}, {name: "a", need: 3, parent: "R"}},
+			of:    "R", want: []string{"R 1", "a 3", "S 2"},
+		},
+		"its own parent": {nodes: []node{{name: "R", need: 1, parent: "R"}, {name: "a", need: 3, parent: "R"}}, of: "R", want: []string{"R 1", "a 3"}},
+		"five levels": {
+			nodes: append(slices.Clone(chain[:4]), node{name: "a", need: 3, parent: "D"}), of: "A", want: []string{"A 1", "B 1", "C 1", "D 1", "a 3"},
+		},
+		"six levels": {
+			nodes: append(slices.Clone(chain[:5]), node{name: "a", need: 3, parent: "E"}), of: "A", want: []string{"A 1", "B 1", "C 1", "D 1", "E 1", "a 3"},
+		},
+	} {
+		trees, _, _ := forest(tc.nodes...)
+		g, ok := trees.Group(keyNamed(tc.of))
+		if !ok || g.Flaw == (Verdict{}) {
+			t.Fatalf("%s: the tree is %+v, want a flaw", name, g)
+		}
+		var got []string
+		var list func(part *Tree)
+		list = func(part *Tree) {
+			at := strings.TrimPrefix(part.Key.Name, TreeKey("", "").Name)
+			got = append(got, fmt.Sprint(at, " ", part.Need))
+			for _, below := range part.Parts {
+				list(below)
+			}
+		}
+		list(g.Tree)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: the groups are %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
 func TestTreesFollowChanges(t *testing.T) {
 	t.Parallel()
 	trees, store, moves := forest(node{name: "a", need: 2, parent: "M"}, node{name: "M", need: 1, parent: "R"}, node{name: "R", need: 1})
@@ -239,7 +287,31 @@ func TestTreeGate(t *testing.T) {
 	}
 }
 
-// TestChoiceIsTheBest compares the result of Choose with the best of all possible choices.
+// TestTreeNeedsMembersOfMissingGroups checks the minCount of trees that lack groups. A running tree
+// whose group is deleted must not look whole.
+func TestTreeNeedsMembersOfMissingGroups(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		nodes []node
+		want  int
+	}{
+		"none missing":  {nodes: []node{{name: "R", need: 2}, {name: "a", need: 3, parent: "R"}, {name: "b", need: 2, parent: "R"}}, want: 5},
+		"one missing":   {nodes: []node{{name: "R", need: 2}, {name: "a", need: 3, parent: "R"}}, want: 4},
+		"all missing":   {nodes: []node{{name: "R", need: 2}}, want: 2},
+		"a level below": {nodes: []node{{name: "R", need: 1}, {name: "S", need: 3, parent: "R"}, {name: "a", need: 3, parent: "S"}}, want: 5},
+		"more than fit in a status": {
+			nodes: []node{{name: "R", need: math.MaxInt32}, {name: "a", need: math.MaxInt32, parent: "R"}}, want: math.MaxInt32,
+		},
+	} {
+		trees, _, _ := forest(tc.nodes...)
+		g, _ := trees.Group(keyNamed("R"))
+		if g.MinCount != tc.want {
+			t.Errorf("%s: minCount %d, want %d", name, g.MinCount, tc.want)
+		}
+	}
+}
+
+// TestChoiceIsTheBest compares Choose with all ways to choose groups.
 func TestChoiceIsTheBest(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
