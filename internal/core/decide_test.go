@@ -107,6 +107,8 @@ func TestFourCases(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	never := podOf(10, 8)
 	never.Never = true
+	further := podOf(10, 8)
+	further.Never, further.FurtherGroup = true, true
 	tests := map[string]decideCase{
 		"fits as things are": {
 			cluster:     clusterOf("gpu").node("a", 8).node("b", 8).pod("low", "a", 1, 1),
@@ -134,6 +136,12 @@ func TestOutcomes(t *testing.T) {
 			preemptor:   never,
 			wantOutcome: Infeasible,
 			wantMessage: "needs 8 gpu on 1 node; no node has them as things are; preemptionPolicy Never forbids taking any (of 1 node: 1 short of gpu)",
+		},
+		"a group past minGroupCount": {
+			cluster:     clusterOf("gpu").node("a", 8).pod("low", "a", 1, 8),
+			preemptor:   further,
+			wantOutcome: Infeasible,
+			wantMessage: "needs 8 gpu on 1 node; no node has them as things are; nothing is preempted for groups past minGroupCount (of 1 node: 1 short of gpu)",
 		},
 		"the same priority is safe": {
 			cluster:     clusterOf("gpu").node("a", 8).pod("peer", "a", 10, 8),

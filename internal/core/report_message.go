@@ -53,6 +53,8 @@ func (m *need) sentence(d *Decision) string {
 		msg = m.where + msg
 	}
 	switch {
+	case d.Preemptor.FurtherGroup:
+		msg += "; nothing is preempted for groups past minGroupCount"
 	case d.Preemptor.Never:
 		msg += "; preemptionPolicy Never forbids taking any"
 	case d.Preemptor.BacksOff:

@@ -213,8 +213,11 @@ type Preemptor struct {
 	Priority int32 `json:"priority"`
 	// Never is true if the priority class forbids preemption (preemptionPolicy Never).
 	Never bool `json:"never,omitempty"`
-	// BacksOff is true if the preemptor must not preempt now, because earlier preemptions for it
-	// did not lead to a binding.
+	// FurtherGroup is true for a group of a tree that has minGroupCount groups without it. Never is
+	// true as well, for any priority class.
+	FurtherGroup bool `json:"furtherGroup,omitempty"`
+	// BacksOff is true if the preemptor must not preempt for now, because earlier preemptions for
+	// it did not lead to a binding.
 	BacksOff bool `json:"backsOff,omitempty"`
 	// IgnoresTolerations is true if tolerations do not protect units from this preemptor.
 	IgnoresTolerations bool `json:"ignoresTolerations,omitempty"`

@@ -34,6 +34,8 @@ type preemptor struct {
 	queue    string
 	priority int32
 	never    bool
+	// further is true for a group of a tree past minGroupCount.
+	further bool
 	// minCount is the number of members that must still be placed.
 	minCount int
 	// pods are the pending members, oldest first.
@@ -209,7 +211,7 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *decisionView, c
 func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class) *core.Preemptor {
 	input := &core.Preemptor{
 		Namespace: pre.key.Namespace, Name: pre.key.Name, UID: string(pre.uid), Gang: pre.key.Gang,
-		Queue: pre.queue, Priority: pre.priority, Never: pre.never, BacksOff: pre.pause != nil, MinCount: pre.minCount, Now: p.sched.clock.Now().UnixNano(),
+		Queue: pre.queue, Priority: pre.priority, Never: pre.never, FurtherGroup: pre.further, BacksOff: pre.pause != nil, MinCount: pre.minCount, Now: p.sched.clock.Now().UnixNano(),
 		IgnoresTolerations: !*p.args.PreemptionToleration,
 		MinRuntime:         *minRuntimeIn(p.args),
 		Limits: &core.Limits{

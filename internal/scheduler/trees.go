@@ -155,8 +155,8 @@ func needFirst(tree *gang.Tree, c gang.Choice, placed map[string]int, waiting []
 type round struct {
 	pods     []*corev1.Pod
 	minCount int
-	// never is true for groups past minGroupCount, which must not preempt.
-	never bool
+	// further is true for groups past minGroupCount. Nothing is preempted for them.
+	further bool
 }
 
 // roundsOf returns the attempts to place the waiting members of a tree, in order. If the tree is
@@ -174,7 +174,7 @@ func roundsOf(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) []rou
 	var out []round
 	for _, further := range g.Tree.Further(have, placed) {
 		pods := slices.Clone(waiting)
-		out = append(out, round{pods: pods[:needFirst(g.Tree, further, placed, pods)], minCount: further.Lacks, never: true})
+		out = append(out, round{pods: pods[:needFirst(g.Tree, further, placed, pods)], minCount: further.Lacks, further: true})
 	}
 	surplus := slices.DeleteFunc(slices.Clone(waiting), func(pod *corev1.Pod) bool {
 		name, _ := gang.GroupOf(pod)
@@ -188,7 +188,7 @@ func roundsOf(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) []rou
 
 // enter restricts a preemptor to the pods of a round.
 func (pre *preemptor) enter(r round) {
-	pre.pods, pre.minCount, pre.never = r.pods, r.minCount, pre.never || r.never
+	pre.pods, pre.minCount, pre.further, pre.never = r.pods, r.minCount, r.further, pre.never || r.further
 }
 
 // decideRounds makes decisions for the rounds of a tree until one fits. The preemptor then has the

@@ -185,6 +185,9 @@ func TestNothingIsEvictedForFurtherGroups(t *testing.T) {
 	if len(f.evictor.orders) > 0 {
 		t.Errorf("Victims: %v", f.victims())
 	}
+	if v := f.sched.gangs.Verdict(gangKey(gang.TreeKey("ns", "R"))); !strings.Contains(v.Message, "nothing is preempted for groups past minGroupCount") {
+		t.Errorf("The verdict is %+v", v)
+	}
 	f.remove(pod("low", "", "1", 0))
 	f.settle(map[string]int{"a": 1, "b": 1})
 }
