@@ -359,6 +359,7 @@ func TestTreesNeverRunInPart(t *testing.T) {
 				return !starts || tree.Tree.Choose(on, on).Complete
 			})
 			f.settles(100 * time.Millisecond)
+			f.eventually("no member is about to be bound", func() bool { return len(f.sched.gangs.Reserved(gangKey(tree.Key))) == 0 })
 			on := placed()
 			if complete := tree.Tree.Choose(on, on).Complete; complete != starts {
 				t.Errorf("room %d, members %v, needs %+v: placed %v, want a start: %t", room, have, choice, on, starts)
