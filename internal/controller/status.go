@@ -238,8 +238,7 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 	return gang.Verdict{Reason: v1alpha1.ReasonPending, Message: message}, false
 }
 
-// flaw returns a verdict if the group itself has a fault that does not depend on its members;
-// otherwise zero.
+// flaw returns a verdict if the group itself, or its tree, has a fault, regardless of its members.
 func (s *Status) flaw(g *gang.Group, m *gang.Members) gang.Verdict {
 	switch {
 	case g.Ambiguous:
@@ -247,7 +246,7 @@ func (s *Status) flaw(g *gang.Group, m *gang.Members) gang.Verdict {
 	case !g.IsResolved():
 		return s.gangs.Unresolved(gang.KeyOf(g.Key))
 	default:
-		return gang.Verdict{}
+		return g.Flaw
 	}
 }
 
@@ -318,13 +317,13 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 // phaseOf returns the phase of a group with this status. scheduled is true if the needed members
 // have nodes.
 func phaseOf(st *v1alpha1.PodGroupStatus, g *gang.Group, m *gang.Members, scheduled bool) v1alpha1.PodGroupPhase {
-	need := max(g.MinCount, 1)
+	running := slices.DeleteFunc(slices.Clone(m.Assigned), func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodRunning })
 	switch {
 	case st.Disruption != nil:
 		return v1alpha1.PodGroupDisrupted
-	case len(m.Succeeded) >= need && st.Scheduled+st.Pending == 0:
+	case st.Scheduled+st.Pending == 0 && g.IsPlaced(&gang.Members{Succeeded: m.Succeeded}):
 		return v1alpha1.PodGroupSucceeded
-	case scheduled && int(st.Running)+len(m.Succeeded) >= need:
+	case scheduled && g.IsPlaced(&gang.Members{Assigned: running, Succeeded: m.Succeeded}):
 		return v1alpha1.PodGroupRunning
 	case scheduled:
 		return v1alpha1.PodGroupScheduled

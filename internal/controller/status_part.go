@@ -32,8 +32,15 @@ func (s *Status) workloadOf(key types.NamespacedName) (*gang.Group, bool) {
 
 // partVerdict is like verdict, for a group that is a part of a tree.
 func (s *Status) partVerdict(workload, part *gang.Group, m *gang.Members) (gang.Verdict, bool) {
-	if workload.Flaw == (gang.Verdict{}) && part.IsPlaced(m) {
-		return gang.Verdict{Reason: v1alpha1.ReasonScheduled, Message: fmt.Sprintf("%d members have a node", m.Placed())}, true
+	if part.IsPlaced(m) {
+		msg := fmt.Sprintf("%d members have a node", m.Placed())
+		if v := workload.Flaw; v != (gang.Verdict{}) {
+			msg += "; " + v.Message
+		}
+		return gang.Verdict{Reason: v1alpha1.ReasonScheduled, Message: msg}, true
+	}
+	if workload.Flaw != (gang.Verdict{}) {
+		return workload.Flaw, false
 	}
 	if part.Flaw != (gang.Verdict{}) {
 		return part.Flaw, false
