@@ -24,7 +24,10 @@ type Workload struct {
 	Queue string
 	// Progress has the annotations of the gang about lost work. It is zero for a pod.
 	Progress gang.Progress
-	// Pods has the workload's pods, sorted by name. The caller must not change them.
+	// Blocked is the reason why the workload's group cannot be placed with any pods: the group does
+	// not exist, or its tree has a flaw.
+	Blocked gang.Verdict
+	// Pods are the workload's pods, sorted by name. The caller must not change them.
 	Pods []*corev1.Pod
 }
 
@@ -66,6 +69,11 @@ func (c *Cluster) workloadOf(pod *corev1.Pod) Workload {
 	w := Workload{Namespace: pod.Namespace, Name: pod.Name, MinCount: 1, Priority: c.shared.PriorityOf(pod), Queue: c.queueOf(pod)}
 	if key, ok := c.GroupOf(pod); ok {
 		g, ok := c.groups.Group(key)
+		if ok {
+			w.Blocked = g.Flaw
+		} else {
+			w.Blocked = gang.Gate(key, nil, &gang.Members{})
+		}
 		if ok && g.PreemptionPriorityClass != "" && g.Priority != nil {
 			counts, _ := c.shared.VictimPriority(g)
 			w.RaisedBy = max(int64(counts)-int64(w.Priority), 0)

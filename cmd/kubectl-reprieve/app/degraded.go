@@ -28,7 +28,8 @@ type degradedAnswer struct {
 type degradedRow struct {
 	Gang  string `json:"gang"`
 	Queue string `json:"queue,omitempty"`
-	// Placed is the number of members with a node.
+	// Placed is the number of members with a node. Needed is minCount. For a tree of groups, Needed
+	// is at least the sum of Placed and the members that its groups lack.
 	Placed int `json:"placed"`
 	// Needed is minCount. For a tree of groups, it is Placed plus the members that its groups lack.
 	Needed int `json:"needed"`
@@ -113,7 +114,8 @@ func rowOfDegraded(w *whatif.Workload) (degradedRow, bool) {
 	row.Placed = len(placed)
 	lacking, enough := w.Lacking(placed)
 	if w.Tree != nil {
-		row.Needed = row.Placed + lacking
+		// A missing group lacks members as well.
+		row.Needed = max(row.Placed+lacking, w.MinCount)
 	}
 	return row, w.Gang && row.Placed > 0 && !enough
 }

@@ -35,6 +35,9 @@ type toldTree struct {
 	Parts []toldPart `json:"parts"`
 	// Together is true if each needed part has room alone, but all of them together do not fit.
 	Together bool `json:"together,omitempty"`
+	// Flaw is the reason why the tree cannot start again. It is set for a tree with a flaw that has
+	// no pending members, such as a running tree whose root was deleted.
+	Flaw string `json:"flaw,omitempty"`
 }
 
 // toldPart describes a group of a tree.
@@ -177,6 +180,9 @@ func (s *subject) tree() *toldTree {
 	placed := gang.CountByPart(members.Assigned, members.Succeeded)
 	have := gang.CountByPart(members.Assigned, members.Succeeded, members.Pending)
 	chosen := sets.New(g.Tree.Choose(have, placed).Leaves...)
+	if len(s.pending()) == 0 {
+		out.Flaw = g.Flaw.Message
+	}
 	if g.Flaw == (gang.Verdict{}) {
 		out.NeededGroups, out.Groups = g.Tree.Need, len(g.Tree.Parts)
 	} else {
@@ -249,9 +255,12 @@ func (t *toldTree) decideParts(ctx context.Context, asked *question, about *subj
 // show prints the tree. Parts that prevent the start of the tree come first. If wide is false, it
 // prints only the first few parts.
 func (t *toldTree) show(to io.Writer, wide bool) {
-	if t.Groups > 0 {
+	switch {
+	case t.Groups > 0 && t.Groups < t.NeededGroups:
+		fmt.Fprintf(to, "%s: placed as a whole with %s, which needs %s and has %d.\n", saysTree, t.Name, plural(t.NeededGroups, "group"), t.Groups)
+	case t.Groups > 0:
 		fmt.Fprintf(to, "%s: placed as a whole with %s, which needs %d of its %s.\n", saysTree, t.Name, t.NeededGroups, plural(t.Groups, "group"))
-	} else {
+	default:
 		fmt.Fprintf(to, "%s: placed as a whole with %s.\n", saysTree, t.Name)
 	}
 	parts := slices.Clone(t.Parts)
@@ -271,6 +280,9 @@ func (t *toldTree) show(to io.Writer, wide bool) {
 			break
 		}
 		fmt.Fprintf(to, "%s: %s %s.\n", saysPart, parts[i].Name, parts[i].text())
+	}
+	if t.Flaw != "" {
+		fmt.Fprintf(to, "%s: it cannot start again: %s.\n", saysTree, t.Flaw)
 	}
 	if t.Together {
 		fmt.Fprintf(to, "%s: each part has room alone, but there is no room for all at once.\n", saysTree)

@@ -76,10 +76,16 @@ func TestTrees(t *testing.T) {
 		"odd.json":   treed(2, "", nil, membersOf("prefill", 3, 1, ""), membersOf("decode", 1, 1, "")),
 		"odder.json": treed(2, "", nil, membersOf("prefill", 3, 1, "node-a"), membersOf("decode", 1, 1, "node-b")),
 		"half.json":  treed(2, "", nil, membersOf("prefill", 2, 1, "node-a"), membersOf("decode", 1, 1, "node-b")),
+		"part.json":  treed(3, "", nil, membersOf("prefill", 2, 1, "node-a"), membersOf("decode", 2, 1, "node-b")),
 		"empty.json": treed(2, "", []string{aComposite("bare", 1, "", "")}),
 		"high.json":  treed(2, "", nil, membersOf("prefill", 2, 1, ""), membersOf("decode", 2, 1, ""), []string{asking("old-a", "", "node-a", 4), asking("old-b", "", "node-b", 4)}),
 	}
 	files["plain.json"], files["tree.yaml"] = treed(2, "", nil), submittedTree()
+	files["cycle.json"] = strings.Replace(
+		treed(2, "", []string{aComposite("ring", 1, `,"parentCompositePodGroupName":"serving"`, "")}, membersOf("prefill", 2, 1, "")),
+		`"minGroupCount":2}}`, `"minGroupCount":2}},"parentCompositePodGroupName":"ring"`, 1)
+	files["rootless.json"] = strings.ReplaceAll(files["runs.json"], `"name":"serving"`, `"name":"another"`)
+	files["lonely.json"] = treed(2, "", nil, membersOf("nogroup", 1, 1, ""))
 	files["orphan.json"] = strings.ReplaceAll(files["fits.json"], `"name":"serving"`, `"name":"another"`)
 	for name, c := range map[string]struct {
 		args []string
@@ -136,6 +142,25 @@ func TestTrees(t *testing.T) {
 				`names the parent "serving", and namespace default has no CompositePodGroup of that name; create it there`,
 			},
 		},
+		"a cycle": {
+			args: []string{"why", "prefill-0", "--snapshot", "cycle.json", "--remedies=false", "-o", "wide"},
+			wantOut: []string{
+				"Part: compositepodgroup default/serving lacks 1 group: it needs 2 groups and has 1 with enough members, 0 with a node.\n",
+				"Part: podgroup default/decode lacks 2 members: it needs 2 members and has 0", "Missing: CompositePodGroup default/ring is its own ancestor, over 2 levels",
+			},
+			wantNot: []string{"Part: compositepodgroup default/ring", "needs 0", "starts without"},
+		},
+		"a missing parent among waiting work": {
+			args:    []string{"waiting", "--snapshot", "orphan.json", "-o", "wide"},
+			wantOut: []string{"compositepodgroup default/serving", `ParentNotFound: PodGroup default/decode names the parent "serving"`},
+		},
+		"a missing PodGroup among waiting work": {
+			args: []string{"waiting", "--snapshot", "lonely.json"}, wantOut: []string{"PodGroupNotFound: PodGroup default/nogroup does not exist"},
+		},
+		"a running tree whose root was deleted": {
+			args:    []string{"why", "podgroup/decode", "--snapshot", "rootless.json"},
+			wantOut: []string{"podgroup default/decode: running", `Tree: it cannot start again: PodGroup default/decode names the parent "serving", and namespace default has no`},
+		},
 		"the missing parent": {
 			args: []string{"why", "cpg/serving", "--snapshot", "orphan.json", "--remedies=false"}, wantOut: []string{"compositepodgroup default/serving: pending", "create it there"},
 		},
@@ -170,7 +195,12 @@ func TestTrees(t *testing.T) {
 			wantOut: []string{"compositepodgroup/batch (default)", "gang of 1 fits on", "needs 4 nvidia.com/gpu"}, wantNot: []string{"podgroup/first"},
 		},
 		"a plan of a tree with another priority": {args: []string{"plan", "-f", "tree.yaml", "--set-priority", "high", "--snapshot", "plain.json"}, want: 6, wantOut: []string{"gang of 1 fits on"}},
-		"a tree that has lost a member":          {args: []string{"degraded", "--snapshot", "half.json"}, wantOut: []string{"compositepodgroup default/serving"}, wantNot: []string{"podgroup default/compositepodgroup"}},
+		"a tree that has lost a group": {
+			args:    []string{"why", "cpg/serving", "--snapshot", "part.json"},
+			wantOut: []string{"which needs 3 groups and has 2.\n"}, wantNot: []string{"of its 2"},
+		},
+		"a tree that has lost a group among degraded gangs": {args: []string{"degraded", "--snapshot", "part.json"}, wantOut: []string{"compositepodgroup default/serving", "4/5"}},
+		"a tree that has lost a member":                     {args: []string{"degraded", "--snapshot", "half.json"}, wantOut: []string{"compositepodgroup default/serving"}, wantNot: []string{"podgroup default/compositepodgroup"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

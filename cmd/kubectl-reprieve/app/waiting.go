@@ -114,6 +114,10 @@ func (a *asking) waiting(ctx context.Context, shown *progress, queue string) (*w
 				row.Reason, row.Why = c.Reason, c.Message
 			}
 		}
+		if row.Reason == "" {
+			// A group that does not exist has no status.
+			row.Reason, row.Why = w.Blocked.Reason, w.Blocked.Message
+		}
 		if row.Place > 0 {
 			answer.Waiting = append(answer.Waiting, row)
 		} else {
