@@ -64,9 +64,8 @@ func setGroup(t *testing.T, c *Cluster, g *Group) {
 	}
 }
 
-// TestPartsOfATreeAreOneWorkload has a tree of groups, with one part that is evicted as a whole. No
-// part of the tree may evict another part. The part that is evicted as a whole must not count
-// towards minCount of the others.
+// TestPartsOfATreeAreOneWorkload checks that a tree never evicts a part of itself, and that the
+// parts that are evicted whole do not count among the members that are evicted one by one.
 func TestPartsOfATreeAreOneWorkload(t *testing.T) {
 	t.Parallel()
 	c := NewCluster([]string{"cpu"})

@@ -209,8 +209,8 @@ func TestTreesFollowChanges(t *testing.T) {
 	}
 }
 
-// TestGroupsAroundAPodGroup checks IsWholeAround for each PodGroup of a tree. The tree needs two of
-// its three parts. One part needs both of its PodGroups.
+// TestGroupsAroundAPodGroup checks which PodGroups of a tree are whole together with all groups
+// above them. The tree needs two of its three parts. One part needs both of its PodGroups.
 func TestGroupsAroundAPodGroup(t *testing.T) {
 	t.Parallel()
 	trees, _, _ := forest(

@@ -287,8 +287,8 @@ func TestTreeIsNotPlacedInPart(t *testing.T) {
 	}
 }
 
-// TestTreeTakesOverItsMembers creates pods, then their PodGroup, and then the tree above it. No
-// state of the PodGroup as a separate workload may remain.
+// TestTreeTakesOverItsMembers creates pods before their PodGroup, and the PodGroup in a tree. No
+// fact about the PodGroup as a workload is left.
 func TestTreeTakesOverItsMembers(t *testing.T) {
 	t.Parallel()
 	f := newForest(t, nodes(2, "1")...)
