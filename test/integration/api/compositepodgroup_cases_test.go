@@ -2,7 +2,7 @@ package api
 
 import "maps"
 
-// compositeCases are the cases of CompositePodGroups.
+// compositeCases returns the validation cases for CompositePodGroups.
 func compositeCases() map[string]validationCase {
 	const gang = `schedulingPolicy: {gang: {minGroupCount: 2}}`
 	immutable := func(field string) string {

@@ -141,10 +141,11 @@ func message(t *testing.T, err error, kind string) string {
 const asWorded = 37
 
 var (
-	// formatError matches an error that older API servers do not report in addition to the bound.
+	// formatError matches an error about the format of a value. Older API servers report only the
+	// error about the bound.
 	formatError = regexp.MustCompile(`(?:<nil>|status): Invalid value: "": Checked value must be of type [^,]+, `)
-	// wrongValue matches the value in a message. Older API servers write its type, for example, in
-	// this place.
+	// wrongValue matches the invalid value in a message. Older API servers write other text in this
+	// place, such as the value's type.
 	wrongValue = regexp.MustCompile(`Invalid value: "(?:[^"\\]|\\.)*": `)
 )
 
