@@ -75,7 +75,6 @@ type Tree struct {
 	Parts []*Tree
 }
 
-// isLeaf reports whether the group is a PodGroup.
 func (t *Tree) isLeaf() bool { return !IsTree(t.Key) }
 
 // Leaves returns the keys of the PodGroups in the tree.

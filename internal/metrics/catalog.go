@@ -114,7 +114,6 @@ func (d *Description) labelNames() []string {
 	return names
 }
 
-// hasProfile reports whether the metric has the label profileLabel.
 func (d *Description) hasProfile() bool {
 	return slices.Contains(d.labelNames(), profileLabel)
 }
@@ -139,7 +138,6 @@ func (c *catalog) register(register func(k8smetrics.Registerable) error) error {
 	return nil
 }
 
-// serve creates the series of a profile.
 func (c *catalog) serve(profile string) {
 	for i := range c.entries {
 		if e := &c.entries[i]; e.begin != nil && e.hasProfile() {

@@ -165,7 +165,6 @@ func New() *Metrics {
 	return m
 }
 
-// defineDecisions defines the metrics of searches and plans.
 func (m *Metrics) defineDecisions(c *catalog) {
 	preemptor := closed("preemptor", Pod, Gang)
 	m.attempts = c.counter(Description{
@@ -220,7 +219,6 @@ func (m *Metrics) definePreemptions(c *catalog) {
 	}, k8smetrics.ExponentialBuckets(0.001, 2, 18))
 }
 
-// defineGroups defines the metrics of groups and of lost work.
 func (m *Metrics) defineGroups(c *catalog) {
 	m.oldestGang = c.gauge(Description{
 		Name: "oldest_pending_gang_seconds",
@@ -260,7 +258,6 @@ func (m *Metrics) defineGroups(c *catalog) {
 	})
 }
 
-// defineReservations defines the metrics of reservations.
 func (m *Metrics) defineReservations(c *catalog) {
 	m.reservations = c.gauge(Description{
 		Name:   "reservations",

@@ -69,14 +69,12 @@ func (r *Reader) Look(g *gang.Group, now time.Time) engine.Run {
 	return run
 }
 
-// recordOf converts a group to the engine's type.
 func recordOf(g *gang.Group) *engine.Group {
 	return &engine.Group{
 		UID: string(g.UID), MinCount: g.MinCount, Start: g.StartTime, DegradedSince: g.DegradedSince, Scheduled: g.Scheduled, Ambiguous: g.Ambiguous,
 	}
 }
 
-// placedOf converts the placed members of a group to the engine's type.
 func placedOf(m *gang.Members) []engine.Member {
 	out := make([]engine.Member, 0, m.Placed())
 	var seals terms

@@ -16,7 +16,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// inSpec sets spec.schedulingGroup of a pod.
 func inSpec(p *corev1.Pod, group string) *corev1.Pod {
 	p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
 	return p

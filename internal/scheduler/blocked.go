@@ -52,7 +52,7 @@ func (h *Scheduler) retryLed(lead *engine.Lead) {
 	members := h.members(key)
 	if lead.Yielded {
 		if _, _, verdict := h.gate(key); verdict != (gang.Verdict{}) {
-			// The end of that cause retries the gang.
+			// The gate blocks the gang. The end of the gate's cause retries it.
 			return
 		}
 		able := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool {

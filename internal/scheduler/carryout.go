@@ -412,7 +412,6 @@ func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Po
 	}
 }
 
-// byUID maps pods by their UID.
 func byUID(pods []*corev1.Pod) map[types.UID]*corev1.Pod {
 	out := make(map[types.UID]*corev1.Pod, len(pods))
 	for _, pod := range pods {

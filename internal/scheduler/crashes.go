@@ -114,7 +114,6 @@ func crashSentence(p *engine.PreemptionPause, key workload.Key) string {
 		n, what, engine.SettledAfter, p.Until.UTC().Format(time.RFC3339), p.Last.Stage, p.Last.Message)
 }
 
-// isReady reports whether a pod has the condition Ready.
 func isReady(pod *corev1.Pod) bool { return hasCondition(pod, corev1.PodReady) }
 
 // isDisrupted reports whether a pod is being evicted, by the scheduler, the kubelet or another

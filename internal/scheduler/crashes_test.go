@@ -55,7 +55,6 @@ func (r *rig) awaitHandlers() {
 	r.remove(last)
 }
 
-// readyIs sets the condition Ready.
 func readyIs(status corev1.ConditionStatus) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}
@@ -208,5 +207,4 @@ func TestWorksAfterPreempting(t *testing.T) {
 	}
 }
 
-// failed ends a pod in phase Failed.
 func failed(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }

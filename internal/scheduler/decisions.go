@@ -49,7 +49,6 @@ func (noDecisionLog) Awaits(workload.Key) bool { return false }
 // EndWait is part of DecisionLog.
 func (noDecisionLog) EndWait(workload.Key, decisionlog.End, time.Time) {}
 
-// recordOf returns the record of a decision.
 func (p *Plugin) recordOf(made *cycleDecision) decisionlog.Record {
 	return decisionlog.Record{
 		Time: p.sched.clock.Now(), Inputs: made.inputs, Profile: p.handle.ProfileName(),

@@ -59,7 +59,6 @@ func mayBeTemporary(taint *corev1.Taint) bool {
 	}
 }
 
-// hasTemporaryTaint reports whether a node has a taint that may be temporary.
 func hasTemporaryTaint(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return mayBeTemporary(&taint) })
 }
@@ -109,7 +108,6 @@ func (d *dips) set(node string, of nodeDips) {
 	}
 }
 
-// forget drops a node that was deleted.
 func (d *dips) forget(node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

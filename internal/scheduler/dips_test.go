@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// lastFor changes the duration of dips.
 func (d *dips) lastFor(lasts time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +130,6 @@ func TestTemporaryTaints(t *testing.T) {
 // aDip is a way in which a node becomes unusable for a moment, and the way in which it recovers.
 type aDip struct{ begin, end func(*corev1.Node) }
 
-// offersCPU sets the CPUs of a node.
 func offersCPU(cpu string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(cpu) }
 }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// nodesOf lists the nodes of bound and assumed pods.
 func (o *placements) nodesOf(pods []*corev1.Pod) []string {
 	var nodes []string
 	for _, pod := range pods {

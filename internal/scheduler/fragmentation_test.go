@@ -21,14 +21,12 @@ import (
 
 const gpu = corev1.ResourceName("nvidia.com/gpu")
 
-// gpuNode returns a node with CPUs and GPUs.
 func gpuNode(name, cpu, gpus string) *corev1.Node {
 	n := node(name, cpu)
 	n.Status.Allocatable[gpu], n.Status.Capacity[gpu] = resource.MustParse(gpus), resource.MustParse(gpus)
 	return n
 }
 
-// gpuPod returns a pod that requests CPUs and GPUs.
 func gpuPod(name, group, cpu, gpus string) *corev1.Pod {
 	p := pod(name, group, cpu, 0)
 	p.Spec.Containers[0].Resources.Requests[gpu] = resource.MustParse(gpus)
@@ -86,7 +84,6 @@ func TestGangByFragmentation(t *testing.T) {
 	}
 }
 
-// scoringPlugin returns a plugin whose profile has the given typical workloads.
 func scoringPlugin(workloads ...configv1alpha1.TypicalWorkload) *Plugin {
 	return &Plugin{scoring: scoringOf(&configv1alpha1.PlacementArgs{Device: ptr.To(string(gpu)), Workloads: workloads})}
 }

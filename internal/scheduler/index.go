@@ -70,7 +70,6 @@ func indexByNode(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// podsOn lists the pods that are bound to a node.
 func (r *clusterIndex) podsOn(node string) []*corev1.Pod {
 	found, err := r.placed.ByIndex(nodeIndex, node)
 	if err != nil {
@@ -113,7 +112,6 @@ func (in *Inputs) emptyIndex() *clusterIndex {
 // Members lists the members of a group. Any goroutine may call it.
 func (r *clusterIndex) Members(key types.NamespacedName) gang.Members { return r.lister.Members(key) }
 
-// hasNode reports whether a node exists.
 func (r *clusterIndex) hasNode(name string) bool {
 	_, err := r.nodes.Get(name)
 	return err == nil

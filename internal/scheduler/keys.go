@@ -9,7 +9,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// gangKey returns the key of a gang.
 func gangKey(name types.NamespacedName) workload.Key { return gang.KeyOf(name) }
 
 // podKey returns the workload key of a pod that is scheduled alone.

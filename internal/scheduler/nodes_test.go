@@ -143,7 +143,6 @@ func promised(r *rig, isGang bool) (keys []workload.Key, on2 []string) {
 	return keys, on2
 }
 
-// terminate sets the deletion timestamp of a pod.
 func (r *rig) terminate(name string, since time.Time) {
 	r.t.Helper()
 	r.terminateWithin(name, since, nil)

@@ -72,7 +72,6 @@ func (rs *noRoomCache) of(p *Plugin, pre *preemptor, v *decisionView) (core.Deci
 	return r.decision, true
 }
 
-// add caches a decision that found no room.
 func (rs *noRoomCache) add(p *Plugin, pre *preemptor, v *decisionView, d *core.Decision) {
 	key, ok := p.equalsOf(pre, v)
 	if !ok || v.LacksResource() || p.hasForeignFilters() {
@@ -123,7 +122,6 @@ func (r *noRoomDecision) holds(p *Plugin, pre *preemptor, v *decisionView) bool 
 	}
 }
 
-// queuesOf returns the tree and the fair shares of the queues in a view; nil without queues.
 func queuesOf(v *decisionView) (*fairshare.Tree, []fairshare.Amounts) {
 	if q := v.Cluster.Queues; q != nil {
 		return q.Tree, q.Shares

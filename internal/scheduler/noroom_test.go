@@ -206,7 +206,6 @@ func (c *turmoil) disturb(name string) {
 
 func cpusOf(p *corev1.Pod) int { return int(p.Spec.Containers[0].Resources.Requests.Cpu().Value()) }
 
-// promise reserves room for a pending pod.
 func (c *turmoil) promise(p *corev1.Pod, node string) {
 	pi, err := framework.NewPodInfo(p)
 	if err != nil {
@@ -236,7 +235,6 @@ func (c *turmoil) settle(p *corev1.Pod) {
 	})
 }
 
-// leave deletes a pod.
 func (c *turmoil) leave(p *corev1.Pod) {
 	delete(c.pods, p.Name)
 	c.used[p.Spec.NodeName] -= cpusOf(p)

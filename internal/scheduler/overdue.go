@@ -115,7 +115,6 @@ func (h *Scheduler) overdue(key workload.Key) {
 	}
 }
 
-// sentence returns a sentence that says why a terminating pod is overdue.
 func (l departureLimits) sentence(pod *corev1.Pod) string {
 	if l.cut(pod) {
 		return fmt.Sprintf("%s was deleted with a grace period of %d s, longer than maxGracePeriod (%v), and is still here %v after that",

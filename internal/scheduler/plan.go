@@ -55,7 +55,6 @@ type preemptor struct {
 	pause *engine.PreemptionPause
 }
 
-// podPreemptor returns the preemptor for a single pod.
 func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 	g := p.sched.group(pod)
 	return preemptor{
@@ -242,8 +241,6 @@ func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class
 	return input
 }
 
-// levelRuleOf returns the rule, from a profile's arguments, that ranks preferred levels against
-// cost.
 func levelRuleOf(args *configv1alpha1.ReprieveArgs) core.LevelRule {
 	if *args.LevelOrder == configv1alpha1.NearerLevel {
 		return core.NearerLevel

@@ -47,7 +47,6 @@ var (
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 )
 
-// newPlugin returns the plugin for one profile.
 func newPlugin(sched *Scheduler, args *configv1alpha1.ReprieveArgs, handle framework.Framework) *Plugin {
 	factory := handle.SharedInformerFactory()
 	return &Plugin{

@@ -75,7 +75,6 @@ func (ps *Plugins) Registry() frameworkruntime.Registry {
 // Scheduler returns the Scheduler that the plugins share; nil until a profile with [Plugin] exists.
 func (ps *Plugins) Scheduler() *Scheduler { return ps.sched.Load() }
 
-// newPlugin creates the [Plugin] of one profile.
 func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	full, err := fullFramework(handle)
 	if err != nil {
@@ -97,7 +96,6 @@ func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle f
 	return p, nil
 }
 
-// newGate creates the [Gate] of one profile.
 func (ps *Plugins) newGate(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	full, err := fullFramework(handle)
 	if err != nil {

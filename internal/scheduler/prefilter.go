@@ -334,7 +334,6 @@ func leaderFirst(d *core.Decision, leader engine.UID) []engine.Assignment {
 	return out
 }
 
-// areAlike reports whether two members have the same scheduling needs.
 func areAlike(d *core.Decision, a, b engine.UID) bool {
 	return slices.ContainsFunc(d.Preemptor.Classes, func(c core.Class) bool {
 		has := func(uid engine.UID) bool {

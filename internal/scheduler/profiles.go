@@ -123,7 +123,6 @@ func (ps *profiles) settleTime() (same time.Duration, ok bool) {
 	return same, ok
 }
 
-// minRuntimeIn returns the min-runtimes in the arguments of a profile.
 func minRuntimeIn(args *configv1alpha1.ReprieveArgs) *core.MinRuntime {
 	return &core.MinRuntime{
 		Preempt: int64(ptr.Deref(args.PreemptMinRuntime, metav1.Duration{}).Duration),
@@ -174,7 +173,6 @@ func (r *clusterIndex) minRuntimeOfMembers(members *gang.Members) *core.MinRunti
 	return found
 }
 
-// recorder returns the event recorder of a profile; nil for a profile that lacks the plugin.
 func (ps *profiles) recorder(name string) events.EventRecorder {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()

@@ -70,7 +70,6 @@ func (p *progress) logs(s *step) bool {
 // mostStacks is the maximum size of the logged stacks, in bytes.
 const mostStacks = 1 << 20
 
-// allStacks returns the stacks of all goroutines, cut to mostStacks bytes.
 func allStacks() []byte {
 	text := make([]byte, mostStacks)
 	return text[:runtime.Stack(text, true)]

@@ -128,7 +128,6 @@ func (c *cluster) stop() {
 	synctest.Wait()
 }
 
-// uid returns a new UID.
 func (c *cluster) uid() types.UID {
 	c.uids++
 	return types.UID(fmt.Sprint("uid-", c.uids))

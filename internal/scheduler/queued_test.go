@@ -31,7 +31,6 @@ func limitedQueue(name, cpus string) *v1alpha1.Queue {
 	}}
 }
 
-// queuedGang creates a gang that names a queue.
 func (r *rig) queuedGang(name, queue string, minCount int) {
 	g := r.gangOf(name, minCount, 0)
 	g.Queue = queue

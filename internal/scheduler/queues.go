@@ -267,7 +267,6 @@ func (b *ledger) isCharged(pre *preemptor) bool {
 	return !slices.ContainsFunc(pre.pods, func(pod *corev1.Pod) bool { return b.exists(pod) && !b.quotas.Knows(pod.UID) })
 }
 
-// chargeGroup charges all members of a group to their queue, and returns the change.
 func (b *ledger) chargeGroup(key types.NamespacedName) (all queue.Change) {
 	if !b.quotas.Used() {
 		return all
@@ -441,7 +440,6 @@ func (h *Scheduler) cutToFairShare(pre *preemptor, plan []engine.Assignment) []e
 	return plan[:max(n, least)]
 }
 
-// kindsOf returns the distinct kinds of some pods.
 func kindsOf(pods []*corev1.Pod) []string {
 	kinds := sets.New[string]()
 	for _, pod := range pods {

@@ -168,7 +168,6 @@ func (w *gangReport) condition(pod *corev1.Pod) corev1.PodCondition {
 	}
 }
 
-// scheduledCondition returns the PodScheduled condition of a pod; nil if there is none.
 func scheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
 	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
 	return c

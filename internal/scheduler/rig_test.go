@@ -163,13 +163,11 @@ func (r *rig) finish(order int, outcome eviction.Outcome) {
 	r.eventually("the scheduler has acted on an outcome", func() bool { return r.sched.executions.count.Load() < before })
 }
 
-// fail ends an order with an error.
 func (r *rig) fail(order int, err error) {
 	r.t.Helper()
 	r.finish(order, eviction.Outcome{Err: err})
 }
 
-// succeed ends an order without an error.
 func (r *rig) succeed(order int) {
 	r.t.Helper()
 	if !r.wants(order) {
@@ -369,7 +367,6 @@ func (r *rig) cycle() {
 	}
 }
 
-// cycles runs scheduling cycles until the active queue is empty.
 func (r *rig) cycles() {
 	r.t.Helper()
 	for len(r.upstream.SchedulingQueue.PodsInActiveQ()) > 0 {
@@ -472,7 +469,6 @@ func (r *rig) waitBound(names ...string) {
 	}
 }
 
-// active returns the names of the pods in the active queue.
 func (r *rig) active() []string {
 	var names []string
 	for _, pod := range r.upstream.SchedulingQueue.PodsInActiveQ() {
@@ -483,7 +479,6 @@ func (r *rig) active() []string {
 
 func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
 
-// gangOf creates a gang and returns its group.
 func (r *rig) gangOf(name string, minCount int, priority int32) *gang.Group {
 	g := &gang.Group{Key: key(name), UID: types.UID("uid-" + name), MinCount: minCount, Priority: ptr.To(priority)}
 	r.groups.set(g)
@@ -513,7 +508,6 @@ func pod(name, group, cpu string, priority int32) *corev1.Pod {
 	return p
 }
 
-// on sets the node of a pod.
 func on(p *corev1.Pod, node string) *corev1.Pod {
 	p.Spec.NodeName = node
 	return p

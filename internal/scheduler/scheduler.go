@@ -212,7 +212,6 @@ func (h *Scheduler) HasSynced() bool {
 // Runs returns the Reader that determines since when groups have enough running members.
 func (h *Scheduler) Runs() *runs.Reader { return h.runs }
 
-// isEvictingFor reports whether evictions are under way for a single pod.
 func (h *Scheduler) isEvictingFor(pod *corev1.Pod) bool { return h.waits.Evicting(podKey(pod)) }
 
 // backOff returns how long a preemptor must back off after an eviction. The first failure has no

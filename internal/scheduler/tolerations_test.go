@@ -25,7 +25,6 @@ func tolerantClass(name, minimum, seconds string) *schedulingv1.PriorityClass {
 	}}, Value: 0}
 }
 
-// classed sets the PriorityClass of a pod, and the time when it was scheduled.
 func classed(p *corev1.Pod, class string, scheduled time.Time) *corev1.Pod {
 	p.Spec.PriorityClassName = class
 	p.Status.Conditions = []corev1.PodCondition{{

@@ -75,7 +75,6 @@ func (failing) PreBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ s
 	}
 }
 
-// fails makes a pod fail at a step.
 func fails(p *corev1.Pod, step string) *corev1.Pod {
 	p.Annotations = map[string]string{failsAt: step}
 	return p

@@ -541,7 +541,6 @@ func (h *Scheduler) rejectWaiting(key types.NamespacedName, failed types.UID, wh
 	return len(waiting)
 }
 
-// exists reports whether the informer still has a pod.
 func (r *clusterIndex) exists(pod *corev1.Pod) bool {
 	now, err := r.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err == nil && now.UID == pod.UID
