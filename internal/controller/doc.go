@@ -1,5 +1,5 @@
 // Package controller runs the controllers of the scheduler. They write the status of PodGroups, and
-// fill in fields that users leave empty: the priority and preemption policy of groups and
+// fill in fields that users leave empty. These are the priority and preemption policy of groups and
 // templates, and the fields that a group takes from a Workload's template.
 //
 // Other controllers create the PodGroups of derived groups (see [Derived]), write the status of

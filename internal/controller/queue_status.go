@@ -38,8 +38,9 @@ const queueWrites = 16
 // Queues would need more API calls than their pods.
 const queueFigures = 8
 
-// queueLook is the minimum time between two computations of the status of all Queues, per Queue.
-// With a thousand Queues, a computation takes a while, and few results are written.
+// queueLook, multiplied by the number of Queues, is the minimum time between two computations of
+// the status of all Queues. With a thousand Queues, a computation takes a while, and few results
+// are written.
 const queueLook = 4 * time.Millisecond
 
 // QueueStatus writes the status of Queues from the quota ledger. When Queues change, it also
@@ -245,8 +246,8 @@ func (s *QueueStatus) regroup(ctx context.Context) error {
 		return fmt.Errorf("list PodGroups: %w", err)
 	}
 	for i := range all.Items {
-		// Request every PodGroup. A PodGroup that names no queue may still be in one: by the
-		// default of its namespace, or by a label whose key depends on the profile.
+		// Request every PodGroup. A PodGroup that names no queue may still be in a queue. The queue
+		// is then the default of its namespace, or in a label whose key depends on the profile.
 		s.changed.Request(client.ObjectKeyFromObject(&all.Items[i]))
 	}
 	s.listed = listed

@@ -109,8 +109,8 @@ type told struct {
 	pendingSince time.Time
 	// looked is true after the group was reconciled once.
 	looked bool
-	// ours is the UID of the PodGroup if it is native (scheduling.k8s.io) and this scheduler writes
-	// its status: its last members named a profile of this scheduler.
+	// ours is the UID of a native PodGroup (scheduling.k8s.io) if this scheduler writes its status.
+	// The last members of the PodGroup then named a profile of this scheduler.
 	ours types.UID
 }
 

@@ -52,8 +52,8 @@ type Failure struct {
 // workload.
 type PreemptionPause struct {
 	Until time.Time
-	// Preemptions is the number of preemptions in a row that did not end in a binding, or that
-	// crashes followed.
+	// Preemptions is the number of preemptions in a row that did not end in a binding, or were
+	// followed by crashes.
 	Preemptions int
 	// Crashes is the number of crashes in a row after preemptions. It is 0 if the pause began
 	// because the workload could not be bound.

@@ -132,7 +132,7 @@ func (in *intents) close(ctx context.Context, key types.NamespacedName, pods set
 	return err
 }
 
-// mostMembersNamed is the maximum number of members in status.lastDisruption.
+// mostMembersNamed is the maximum number of members that status.lastDisruption names.
 const mostMembersNamed = 64
 
 // note records in the status of a group that some of its members were preempted one by one. stops

@@ -13,8 +13,8 @@ import (
 // late by that time.
 const memory = time.Minute
 
-// ledger has the facts about disrupted groups that the API does not show: the executions that work
-// on a group, the results of calls for its pods, and the pods to withdraw. It is safe for
+// ledger has the facts about disrupted groups that the API does not show. These are the executions
+// that work on a group, the results of calls for its pods, and the pods to withdraw. It is safe for
 // concurrent use.
 type ledger struct {
 	clock clock.PassiveClock

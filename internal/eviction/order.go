@@ -53,7 +53,8 @@ type Scheduler interface {
 	// pod of the group. After that, changes of the group are effects of the order.
 	RunsAnew(order *Order, group types.NamespacedName) bool
 	// KeepsMinCount reports whether a group has at least minCount running members that do not
-	// terminate. The execution calls it before it evicts a pod of a group in Order.Surplus.
+	// terminate. The execution calls KeepsMinCount for each group in Order.Surplus, before it
+	// evicts a pod of the group.
 	KeepsMinCount(group types.NamespacedName) bool
 	// IsUnbound reports whether a victim has a node only in the scheduler's memory, and not in the
 	// API. Such a pod is not deleted.

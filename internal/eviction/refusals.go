@@ -42,7 +42,7 @@ const (
 // protected for a while, together with its unit. A record lasts until the pod is gone. When a
 // refused pod is deleted after all, the other refused pods of its namespace lose their protection.
 //
-// A refusal may also come from the object: the pod or its PodGroup is too large or invalid, or
+// A refusal may also come from the object. The pod or its PodGroup is too large or invalid, or
 // other clients change the PodGroup all the time. Such a pod is protected at once, and its refusal
 // does not affect other pods. Refusals is safe for concurrent use.
 type Refusals struct {

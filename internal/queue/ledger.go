@@ -131,7 +131,7 @@ type account struct {
 	// changed is the value of Ledger.counted when the account last changed.
 	changed uint64
 	// leaf is the index of the account's leaf queue in the tree, and negative if there is no such
-	// leaf. It is valid if found equals Ledger.listed.
+	// leaf. It is valid if found is the present value of Ledger.listed, the count of queue changes.
 	leaf  int32
 	found uint64
 }

@@ -261,8 +261,8 @@ func (b *Ledger) takersOf(kinds []*waitingPods) []takers {
 //
 // The reasoning: a slot is large enough for any pod. So a node without room for a pod has received
 // at least as many pods as it had slots. If a pod finds no room on any of its nodes, these nodes
-// have received at least as many pods as all their slots. So if fewer pods may come to these nodes,
-// every pod finds room.
+// have received at least as many pods as they had slots in total. So if fewer pods may come to
+// these nodes, every pod finds room.
 func (b *Ledger) spareFor(waiting map[waitingKind]*waitingPods) int64 {
 	kinds := slices.Collect(maps.Values(waiting))
 	comparisons := len(b.kinds) * len(kinds)

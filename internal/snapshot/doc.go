@@ -16,10 +16,10 @@
 // subtracts these pods from the allowed disruptions (draws.go). Static pods are separate units, and
 // the core protects them.
 //
-// The Cache asks its [Sources] for facts that the framework's snapshot lacks: the PodGroup of a
-// pod, the facts about the group, terminating pods, tolerations and queues. The scheduler
-// implements these interfaces. The Cache stores the results with the node, and asks again only when
-// it reads the node again.
+// The Cache asks its [Sources] for facts that the framework's snapshot lacks. These are the
+// PodGroup of a pod, the facts about the group, terminating pods, tolerations and queues. The
+// scheduler implements these interfaces. The Cache stores the results with the node, and asks again
+// only when it reads the node again.
 //
 // So a source must report when its results change, with [Cache.GroupChanged], [Cache.NodeChanged]
 // or [Cache.Invalidate]. Invalidate makes the Cache read everything again. Any goroutine may call

@@ -190,7 +190,8 @@ func (s *Sources) sealedToleration(sealed *engine.Sealed, g *gang.Group, now *co
 }
 
 // sealSingle corrects the facts about a pod whose group no longer exists. Such a pod counts as a
-// single pod. Its protection must not be stronger than its seal says, the record of its placement.
+// single pod. Its protection must not be stronger than in its seal. The seal is the record of the
+// pod's placement.
 func (s *Sources) sealSingle(rp *core.RunningPod, pod *corev1.Pod) {
 	sealed, ok := gang.SealOf(pod)
 	if !ok {

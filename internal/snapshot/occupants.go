@@ -17,8 +17,8 @@ import (
 // Changes counts the changes of the pods that stay on nodes. A search that found no room can be
 // repeated only after a change that may matter to it.
 type Changes struct {
-	// Freeing counts the changes that may free room for a pod that does not depend on other pods: a
-	// pod was removed or joined another unit, or a node was added or changed.
+	// Freeing counts the changes that may free room for a pod that does not depend on other pods.
+	// In such a change, a pod was removed or joined another unit, or a node was added or changed.
 	Freeing uint64
 	// All counts the changes in Freeing, and also new pods and removed nodes.
 	All uint64
@@ -183,8 +183,8 @@ func (v *View) Respected() map[types.UID]string {
 	return out
 }
 
-// Respects reports whether each pod in promised still has its reservation on its node, or now runs
-// there.
+// Respects reports whether each of the given pods still has its reservation on its node, or now
+// runs there.
 func (v *View) Respects(promised map[types.UID]string) bool {
 	for uid, node := range promised {
 		if slices.ContainsFunc(v.promised[node], func(pi fwk.PodInfo) bool { return pi.GetPod().UID == uid }) {
