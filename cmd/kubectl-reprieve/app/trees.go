@@ -187,10 +187,11 @@ func (s *subject) tree() *toldTree {
 		out.NeededGroups, out.Groups = g.Tree.Need, len(g.Tree.Parts)
 	} else {
 		// A flaw in one group blocks the whole tree, so show all groups as needed.
-		for _, leaf := range g.Tree.Leaves() {
-			chosen.Insert(leaf.Name)
+		for _, key := range s.trees.Below(g.Key) {
+			chosen.Insert(key.Name)
 		}
 	}
+	addNeeded(g.Tree, chosen)
 	for _, part := range g.Tree.Parts {
 		out.add(part, have, placed, chosen)
 	}
@@ -198,9 +199,9 @@ func (s *subject) tree() *toldTree {
 }
 
 // add adds a group and the groups below it to Parts. have and placed map PodGroups to numbers of
-// members. chosen has the PodGroups that the tree needs to start.
+// members. chosen has the names of the groups that the tree needs to start.
 func (t *toldTree) add(part *gang.Tree, have, placed map[string]int, chosen sets.Set[string]) {
-	told := toldPart{Name: groupName(part.Key), Needs: part.Need, key: part.Key}
+	told := toldPart{Name: groupName(part.Key), Needed: chosen.Has(part.Key.Name), Needs: part.Need, key: part.Key}
 	for _, leaf := range part.Leaves() {
 		told.Needed = told.Needed || chosen.Has(leaf.Name)
 		told.Placed += placed[leaf.Name]
@@ -214,8 +215,22 @@ func (t *toldTree) add(part *gang.Tree, have, placed map[string]int, chosen sets
 		}
 	}
 	t.Parts = append(t.Parts, told)
+	if told.Needed {
+		addNeeded(part, chosen)
+	}
 	for _, below := range part.Parts {
 		t.add(below, have, placed, chosen)
+	}
+}
+
+// addNeeded adds the groups directly below a needed group to chosen if the needed group needs all
+// of them. Some of them may have no PodGroups.
+func addNeeded(group *gang.Tree, chosen sets.Set[string]) {
+	if len(group.Parts) > group.Need {
+		return
+	}
+	for _, below := range group.Parts {
+		chosen.Insert(below.Key.Name)
 	}
 }
 

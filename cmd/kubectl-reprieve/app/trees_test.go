@@ -82,8 +82,9 @@ func TestTrees(t *testing.T) {
 	}
 	files["plain.json"], files["tree.yaml"] = treed(2, "", nil), submittedTree()
 	files["cycle.json"] = strings.Replace(
-		treed(2, "", []string{aComposite("ring", 1, `,"parentCompositePodGroupName":"serving"`, "")}, membersOf("prefill", 2, 1, "")),
-		`"minGroupCount":2}}`, `"minGroupCount":2}},"parentCompositePodGroupName":"ring"`, 1)
+		treed(2, "", []string{aComposite("wheel", 1, `,"parentCompositePodGroupName":"serving"`, "")}, membersOf("prefill", 2, 1, "")),
+		`"minGroupCount":2}}`, `"minGroupCount":2}},"parentCompositePodGroupName":"wheel"`, 1)
+	files["hollow.json"] = treed(3, "", []string{aComposite("hollow", 1, `,"parentCompositePodGroupName":"serving"`, "")}, membersOf("prefill", 2, 1, ""), membersOf("decode", 2, 1, ""))
 	files["rootless.json"] = strings.ReplaceAll(files["runs.json"], `"name":"serving"`, `"name":"another"`)
 	files["lonely.json"] = treed(2, "", nil, membersOf("nogroup", 1, 1, ""))
 	files["orphan.json"] = strings.ReplaceAll(files["fits.json"], `"name":"serving"`, `"name":"another"`)
@@ -145,10 +146,17 @@ func TestTrees(t *testing.T) {
 		"a cycle": {
 			args: []string{"why", "prefill-0", "--snapshot", "cycle.json", "--remedies=false", "-o", "wide"},
 			wantOut: []string{
-				"Part: compositepodgroup default/serving lacks 1 group: it needs 2 groups and has 1 with enough members, 0 with a node.\n",
-				"Part: podgroup default/decode lacks 2 members: it needs 2 members and has 0", "Missing: CompositePodGroup default/ring is its own ancestor, over 2 levels",
+				"Part: compositepodgroup default/wheel lacks 1 group: it needs 1 group and has 0 with enough members, 0 with a node.\n",
+				"Part: podgroup default/decode lacks 2 members: it needs 2 members and has 0",
+				"Missing: CompositePodGroup default/serving is its own ancestor, over 2 levels",
 			},
-			wantNot: []string{"Part: compositepodgroup default/ring", "needs 0", "starts without"},
+			wantNot: []string{"Part: compositepodgroup default/serving", "needs 0", "starts without"},
+		},
+		"a needed group without PodGroups": {
+			args: []string{"why", "prefill-0", "--snapshot", "hollow.json", "--remedies=false"},
+			wantOut: []string{
+				"which needs 3 of its 3 groups", "Part: compositepodgroup default/hollow lacks 1 group: it needs 1 group and has 0 with enough members, 0 with a node.\n",
+			},
 		},
 		"a missing parent among waiting work": {
 			args:    []string{"waiting", "--snapshot", "orphan.json", "-o", "wide"},
