@@ -205,8 +205,8 @@ func (s *subject) existsAlone(objects *inventory.Inventory) (bool, error) {
 	return false, nil
 }
 
-// findGroups fills in s.all and s.units. The groups in s.all are the groups of the subject's pods, and
-// the groups that were derived for the subject. A tree takes the place of its PodGroups.
+// findGroups fills in s.all and s.units. The groups in s.all are the groups of the subject's pods,
+// and the groups that were derived for the subject. A tree takes the place of its PodGroups.
 func (s *subject) findGroups(objects *inventory.Inventory, pods []*corev1.Pod) error {
 	keys := sets.New[types.NamespacedName]()
 	for _, pod := range pods {
