@@ -169,3 +169,42 @@ func TestFlawedTreesStartNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestRunningTreeLosesAGroup deletes the root or a PodGroup of a running tree. All members stay.
+func TestRunningTreeLosesAGroup(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		lost client.Object
+		// check waits for the report about the loss.
+		check func(e *env)
+	}{
+		"the root": {lost: &v1alpha1.CompositePodGroup{ObjectMeta: metav1.ObjectMeta{Name: "root"}}, check: func(e *env) {
+			e.WaitCondition("x", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled, `names the parent "root"`)
+		}},
+		"a PodGroup": {lost: &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "y"}}, check: func(e *env) {
+			e.Eventually("the root is degraded", func(ctx context.Context) string {
+				if c := e.compositeNamed(ctx, "root"); c == nil || c.Status.Phase != v1alpha1.PodGroupDegraded {
+					return fmt.Sprintf("it is %+v", c)
+				}
+				return ""
+			})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, stage.ReprieveGroups())
+			e.AddNodes(2, "a")
+			e.composite("root", "", "low", 2, v1alpha1.CompositeDisruptionModeSingle)
+			e.leaf("x", "root", "low", 1, podSpec{cpus: 1})
+			e.leaf("y", "root", "low", 1, podSpec{cpus: 1})
+			e.waitRunning("x-0", "y-0")
+			e.waitComposite("root", metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+			tc.lost.SetNamespace(e.Namespace)
+			if err := e.Objects.Delete(t.Context(), tc.lost); err != nil {
+				t.Fatal(err)
+			}
+			tc.check(e)
+			e.waitRunning("x-0", "y-0")
+		})
+	}
+}
