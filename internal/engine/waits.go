@@ -47,13 +47,16 @@ const (
 	// Drivers: the maximum number of drivers without workers have a place. The cause ends when one
 	// of these drivers gets its workers, ends, or exceeds its time.
 	Drivers
+	// Nodes: all nodes together are too small, even if no other pod ran on them. The cause ends
+	// with the next attempt. A change of a node or of the workload begins that attempt.
+	Nodes
 
 	causes
 )
 
 // String returns the name of the cause for log lines.
 func (c Cause) String() string {
-	return [...]string{"Reserved", "Queue", "Access", "Protection", "ProtectionEnds", "Pause", "RetryDue", "Backoff", "Going", "Departure", "Drivers"}[c]
+	return [...]string{"Reserved", "Queue", "Access", "Protection", "ProtectionEnds", "Pause", "RetryDue", "Backoff", "Going", "Departure", "Drivers", "Nodes"}[c]
 }
 
 // Mark counts the causes that have ended so far. A larger Mark is later.

@@ -119,6 +119,10 @@ const retryDelay = 200 * time.Millisecond
 func (p *Plugin) scheduleRetry(made *cycleDecision) {
 	d, pre, waits := &made.decision, &made.pre, p.sched.waits
 	missed := false
+	if p.exceedsNodes(made) {
+		waits.Wait(pre.key, engine.Nodes, made.view.mark)
+		return
+	}
 	p.retryAfterPause(pre)
 	if made.view.HasPromised() {
 		missed = !waits.Wait(pre.key, engine.Reserved, made.view.mark)

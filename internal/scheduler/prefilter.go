@@ -28,6 +28,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	p.sched.dropInflated()
 	key := p.sched.keyOf(pod)
 	p.sched.records.Begins(string(pod.UID), key)
+	p.sched.waits.Resolve(key, engine.Nodes)
 	if p.sched.turns.TurnAway(key) {
 		// The turn was recalled after the workload had passed PreEnqueue.
 		p.sched.records.Recalls(string(pod.UID))

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 )
 
@@ -104,11 +105,11 @@ func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
 	return fwk.QueueSkip
 }
 
-// hintPodDeleted handles the deletion of another pod. If a workload waits for that pod, it is
-// retried only after the last victim that it needs. This event also reports pods that were returned
-// to the queue in memory. No informer reports these.
+// hintPodDeleted skips workloads that no deletion can help, because they exceed the nodes. It skips
+// the deletion of a pending victim as long as other victims must still terminate. For pods that are
+// sent back in memory, this is the only event, because no informer reports them.
 func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
-	if !p.sched.represents(pod) {
+	if !p.sched.represents(pod) || p.sched.waits.WaitsFor(p.sched.keyOf(pod), engine.Nodes) {
 		return fwk.QueueSkip, nil
 	}
 	if gone, ok := oldObj.(*corev1.Pod); ok {
