@@ -43,6 +43,13 @@ func TestMain(m *testing.M) { os.Exit(shared.RunTests(m)) }
 
 func begin(ctx context.Context, s *stage.Stage, dir string) error {
 	s.CreateClasses(priorityClasses)
+	s.Create(&rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "reprieve-edit", Labels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-edit": "true"}},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{v1alpha1.SchemeGroupVersion.Group}, Resources: []string{"podgroups", "workloads"},
+			Verbs: []string{"get", "list", "watch", "create", "delete", "deletecollection", "patch", "update"},
+		}},
+	})
 	config, err := stage.Config{Profiles: []string{stage.ProfileConfig(stage.Profile,
 		fmt.Sprintf("{name: Reprieve, args: {terminationTimeout: %v, maxGracePeriod: %v, queues: {deletedTimeout: %v}}}",
 			terminationTimeout, maxGracePeriod, deletedTimeout))}}.Write(dir)
@@ -56,28 +63,48 @@ func begin(ctx context.Context, s *stage.Stage, dir string) error {
 // env is the environment of one test: its namespace and its nodes.
 type env struct {
 	*stage.Stage
-	// tenant is a client for a user with the role edit in the namespace.
+	// tenant and edit are clients of a user with the role edit in the namespace.
 	tenant kubernetes.Interface
+	edit   client.Client
 }
 
 func newEnv(t *testing.T) *env {
 	t.Helper()
 	s := shared.In(t)
-	return &env{Stage: s, tenant: tenantOf(s)}
+	e := &env{Stage: s, tenant: tenantOf(s)}
+	var err error
+	if e.edit, err = client.New(configOf(s), client.Options{Scheme: s.Objects.Scheme()}); err != nil {
+		t.Fatal(err)
+	}
+	e.Eventually("the tenant may create PodGroups", func(ctx context.Context) string {
+		pg := e.NewGroup(stage.Group{Name: "first", MinCount: 1})
+		if err := e.edit.Create(ctx, pg, client.DryRunAll); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return e
+}
+
+// userOf returns the name of the user with the role edit in the namespace of a test.
+func userOf(s *stage.Stage) string { return "tenant-of-" + s.Namespace }
+
+// configOf returns the configuration of a client for that user, without a limit on calls.
+func configOf(s *stage.Stage) *rest.Config {
+	config := rest.CopyConfig(s.Run.RESTConfig())
+	config.QPS, config.Impersonate = -1, rest.ImpersonationConfig{UserName: userOf(s)}
+	return config
 }
 
 // tenantOf returns a client for a user with the role edit in the test's namespace.
 func tenantOf(s *stage.Stage) kubernetes.Interface {
 	s.Helper()
-	user := "tenant-of-" + s.Namespace
 	s.Create(&rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "tenant"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: userOf(s)}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
 	})
-	config := rest.CopyConfig(s.Run.RESTConfig())
-	config.Impersonate = rest.ImpersonationConfig{UserName: user}
-	tenant, err := kubernetes.NewForConfig(config)
+	tenant, err := kubernetes.NewForConfig(configOf(s))
 	if err != nil {
 		s.Fatal(err)
 	}

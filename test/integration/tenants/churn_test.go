@@ -1,0 +1,160 @@
+package tenants
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+const (
+	// changeEvery is the time between two changes of a tenant, and manyChanges the number of changes
+	// before a test measures.
+	changeEvery, manyChanges = 25 * time.Millisecond, 200
+	// soon is the longest delay of other work. Without protections, the measured delays were from 20
+	// to 70 seconds.
+	soon = 15 * time.Second
+)
+
+// changing lets the tenant make one change after another until the test ends, and returns once many
+// have been made. Changes of objects that are gone do not count.
+func (e *env) changing(change func(ctx context.Context, n int) error) {
+	e.Helper()
+	ctx, stop := context.WithCancel(e.Context())
+	ended := make(chan error, 1)
+	var made atomic.Int64
+	go func() {
+		tick := time.NewTicker(changeEvery)
+		defer tick.Stop()
+		for n := 0; ; n++ {
+			select {
+			case <-ctx.Done():
+				ended <- nil
+				return
+			case <-tick.C:
+			}
+			switch err := change(ctx, n); {
+			case err == nil:
+				made.Add(1)
+			case ctx.Err() == nil && !apierrors.IsNotFound(err):
+				ended <- fmt.Errorf("change %d of the tenant: %w", n, err)
+				return
+			}
+		}
+	}()
+	e.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			e.Error(err)
+		}
+	})
+	e.Eventually("the tenant has made many changes", func(context.Context) string {
+		if n := made.Load(); n < manyChanges {
+			return fmt.Sprintf("%d changes", n)
+		}
+		return ""
+	})
+}
+
+// runsSoon waits until a pod runs, and reports an error if that takes too long.
+func (e *env) runsSoon(name string, began time.Time) {
+	e.Helper()
+	e.Runs(name, 1)
+	if took := time.Since(began); took > soon {
+		e.Errorf("%s has run after %v, want at most %v", name, took, soon)
+	}
+}
+
+// TestChangesDelayNoEviction checks a running gang whose owner changes its PodGroup or its pods 40
+// times a second. It is preempted nevertheless.
+func TestChangesDelayNoEviction(t *testing.T) {
+	t.Parallel()
+	names := []string{"victims-0", "victims-1"}
+	for what, change := range map[string]func(e *env) func(ctx context.Context, n int) error{
+		"its PodGroup": func(e *env) func(ctx context.Context, n int) error {
+			return func(ctx context.Context, n int) error {
+				return e.edit.Patch(ctx, &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "victims"}}, annotation(n))
+			}
+		},
+		"its pods": func(e *env) func(ctx context.Context, n int) error {
+			return func(ctx context.Context, n int) error {
+				return e.edit.Patch(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: names[n%len(names)]}}, annotation(n))
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			e.AddNodes(8, "a")
+			e.CreateGroup(stage.Group{Name: "victims", MinCount: 2, Priority: "low", Whole: true})
+			for _, name := range names {
+				pod := stage.NewPod(e.Namespace, name, "low", 4)
+				e.Groups.Join(pod, "victims")
+				e.Create(pod)
+			}
+			e.Runs("victims-", len(names))
+			e.changing(change(e))
+			began := time.Now()
+			e.urgent(true)
+			e.runsSoon("urgent", began)
+		})
+	}
+}
+
+// annotation returns a patch of an annotation that no program reads.
+func annotation(n int) client.Patch {
+	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/n":"%d"}}}`, n))
+}
+
+// TestToggledMinCounts checks a tenant that toggles the minCount of four waiting gangs between one
+// and a huge number. Another pod gets its node soon, again and again.
+func TestToggledMinCounts(t *testing.T) {
+	t.Parallel()
+	const groups, members = 4, 30
+	e := newEnv(t)
+	e.AddNodes(4, "full", "free")
+	e.running("filler", "high", "full", 1)
+	for g := range groups {
+		name := fmt.Sprintf("toggled-%d", g)
+		e.CreateGroup(stage.Group{Name: name, MinCount: members, Priority: "low"})
+		for i := range members {
+			pod := stage.NewPod(e.Namespace, fmt.Sprintf("%s-%d", name, i), "low", 4)
+			pod.Spec.NodeSelector[corev1.LabelHostname] = e.NodeName("full")
+			e.Groups.Join(pod, name)
+			e.Create(pod)
+		}
+	}
+	e.changing(func(ctx context.Context, n int) error {
+		minCount := 1
+		if n/groups%2 == 0 {
+			minCount = 1_000_000_000
+		}
+		pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: fmt.Sprintf("toggled-%d", n%groups)}}
+		return e.edit.Patch(ctx, pg, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}`, minCount)))
+	})
+	for i := range 5 {
+		name, began := fmt.Sprintf("probe-%d", i), time.Now()
+		pod := stage.NewPod(e.Namespace, name, "low", 4)
+		pod.Spec.NodeSelector[corev1.LabelHostname] = e.NodeName("free")
+		e.Create(pod)
+		e.runsSoon(name, began)
+		if err := e.Objects.Delete(e.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		e.Gone(name)
+	}
+	if got := e.Terminating(e.Context()); len(got) > 0 {
+		t.Errorf("%v terminate", strings.Join(got, ", "))
+	}
+}
