@@ -117,7 +117,7 @@ func annotation(n int) client.Patch {
 	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/n":"%d"}}}`, n))
 }
 
-// TestToggledMinCounts checks a tenant that toggles the minCount of four waiting gangs between one
+// TestToggledMinCounts checks a tenant that toggles the minCount of four queued gangs between one
 // and a huge number. Another pod gets its node soon, again and again.
 func TestToggledMinCounts(t *testing.T) {
 	t.Parallel()
@@ -125,9 +125,15 @@ func TestToggledMinCounts(t *testing.T) {
 	e := newEnv(t)
 	e.AddNodes(4, "full", "free")
 	e.running("filler", "high", "full", 1)
+	team := e.queue("team", v1alpha1.QueueSpec{})
 	for g := range groups {
 		name := fmt.Sprintf("toggled-%d", g)
-		e.CreateGroup(stage.Group{Name: name, MinCount: members, Priority: "low"})
+		pg, ok := e.NewGroup(stage.Group{Name: name, MinCount: members, Priority: "low"}).(*v1alpha1.PodGroup)
+		if !ok {
+			t.Fatal("the group is of another API")
+		}
+		pg.Spec.QueueName = &team
+		e.Create(pg)
 		for i := range members {
 			pod := stage.NewPod(e.Namespace, fmt.Sprintf("%s-%d", name, i), "low", 4)
 			pod.Spec.NodeSelector[corev1.LabelHostname] = e.NodeName("full")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -40,8 +41,9 @@ func TestGhostsAndHugeRequests(t *testing.T) {
 		})
 	}
 	e.WaitsSaying("huge-0")
+	began := time.Now()
 	tenants("real", func(*corev1.Pod) {})
-	e.Runs("real", 1)
+	e.runsSoon("real", began)
 	e.Eventually("only the pod on a node is in the usage", func(ctx context.Context) string {
 		var now v1alpha1.Queue
 		if err := e.Objects.Get(ctx, types.NamespacedName{Name: team}, &now); err != nil {
