@@ -74,7 +74,7 @@ func randomTree(pick chooser, dims int) *fairshare.Tree {
 	return tree
 }
 
-// randomMinRuntime returns random min-runtimes of a profile, each at most most nanoseconds. It may
+// randomMinRuntime returns random min-runtimes of a profile, each up to most nanoseconds. It may
 // return nil, for an unknown profile.
 func randomMinRuntime(pick chooser, most int) *MinRuntime {
 	if pick(2) == 0 {

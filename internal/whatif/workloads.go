@@ -68,23 +68,30 @@ func (c *Cluster) workloadOf(pod *corev1.Pod) Workload {
 	}
 	w := Workload{Namespace: pod.Namespace, Name: pod.Name, MinCount: 1, Priority: c.shared.PriorityOf(pod), Queue: c.queueOf(pod)}
 	if key, ok := c.GroupOf(pod); ok {
-		g, ok := c.groups.Group(key)
-		if ok {
-			w.Blocked = g.Flaw
+		if g, ok := c.groups.Group(key); ok {
+			policy = c.setGroup(&w, g, policy)
 		} else {
 			w.Blocked = gang.Gate(key, nil, &gang.Members{})
-		}
-		if ok && g.PreemptionPriorityClass != "" && g.Priority != nil {
-			counts, _ := c.shared.VictimPriority(g)
-			w.RaisedBy = max(int64(counts)-int64(w.Priority), 0)
-		}
-		if ok && g.IsGang() {
-			w.Name, w.Gang, w.Whole, w.MinCount, w.Tree, w.Progress = key.Name, true, g.Whole, g.MinCount, g.Tree, g.Progress
-			if g.PreemptionPolicy != "" {
-				policy = g.PreemptionPolicy
-			}
 		}
 	}
 	w.Never = policy == corev1.PreemptNever
 	return w
+}
+
+// setGroup sets the fields of a workload that depend on the group of its pod. It returns the
+// preemption policy of the workload. The argument policy is the preemption policy of the pod.
+func (c *Cluster) setGroup(w *Workload, g *gang.Group, policy corev1.PreemptionPolicy) corev1.PreemptionPolicy {
+	w.Blocked = g.Flaw
+	if g.PreemptionPriorityClass != "" && g.Priority != nil {
+		counts, _ := c.shared.VictimPriority(g)
+		w.RaisedBy = max(int64(counts)-int64(w.Priority), 0)
+	}
+	if !g.IsGang() {
+		return policy
+	}
+	w.Name, w.Gang, w.Whole, w.MinCount, w.Tree, w.Progress = g.Key.Name, true, g.Whole, g.MinCount, g.Tree, g.Progress
+	if g.PreemptionPolicy != "" {
+		return g.PreemptionPolicy
+	}
+	return policy
 }

@@ -62,7 +62,7 @@ func (e *env) beginToPreempt(gang bool) (member string) {
 	return member
 }
 
-// ends ends the termination of a pod immediately.
+// ends completes the termination of a pod immediately.
 func (e *env) ends(name string) {
 	e.Helper()
 	e.LetGo(name)

@@ -55,7 +55,7 @@ func (e *env) stayPlaced(prefix string, want []string) {
 	})
 }
 
-// waits waits until the condition of a gang reports that it waits for the reason.
+// waits blocks until the condition of a gang reports that it waits for the reason.
 func (e *env) waits(group, reason string, phrases ...string) {
 	e.Helper()
 	e.WaitCondition(group, v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, reason, phrases...)
