@@ -30,6 +30,12 @@ type dips struct {
 	mu    sync.Mutex
 	lasts time.Duration
 	nodes map[string]nodeDips
+	// seen has the version of each node that was compared last.
+	seen map[string]*corev1.Node
+	// latest returns the version of a node in the informer's store, and the present time. The
+	// version is nil if the node does not exist. The store and the framework may have a new version
+	// before the handler calls follow. nil means that follow reports all versions.
+	latest func(name string) (*corev1.Node, time.Time)
 }
 
 // nodeDips holds the dips of one node. The zero value has none.
@@ -64,7 +70,7 @@ func hasTemporaryTaint(node *corev1.Node) bool {
 }
 
 func newDips(lasts time.Duration) *dips {
-	return &dips{lasts: lasts, nodes: make(map[string]nodeDips)}
+	return &dips{lasts: lasts, nodes: make(map[string]nodeDips), seen: make(map[string]*corev1.Node)}
 }
 
 // follow records an update of a node from before to after. For a new node, before has no resources
@@ -72,6 +78,28 @@ func newDips(lasts time.Duration) *dips {
 func (d *dips) follow(before, after *corev1.Node, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.seen[after.Name] != after {
+		d.compare(before, after, now)
+	}
+}
+
+// catchUp records the update of a node that the handler has not reported yet. The caller holds the
+// lock.
+func (d *dips) catchUp(name string) {
+	before := d.seen[name]
+	if before == nil || d.latest == nil {
+		return
+	}
+	after, now := d.latest(name)
+	if after != nil && after != before && after.UID == before.UID {
+		d.compare(before, after, now)
+	}
+}
+
+// compare records the dips that begin or end between two versions of a node. The caller holds the
+// lock.
+func (d *dips) compare(before, after *corev1.Node, now time.Time) {
+	d.seen[after.Name] = after
 	of := d.nodes[after.Name]
 	for name := range of.resources {
 		if has, had := after.Status.Allocatable[name], of.resources[name].had; has.Cmp(had) >= 0 {
@@ -112,6 +140,7 @@ func (d *dips) forget(node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.nodes, node)
+	delete(d.seen, node)
 }
 
 // over removes the dips whose time has passed, and returns the names of their nodes.
@@ -144,6 +173,7 @@ func (d *dips) over(now time.Time) (nodes []string) {
 func (d *dips) without(node *corev1.Node) *corev1.Node {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.catchUp(node.Name)
 	of, dips := d.nodes[node.Name]
 	if !dips {
 		return node
@@ -167,6 +197,7 @@ func (d *dips) without(node *corev1.Node) *corev1.Node {
 func (d *dips) endOf(node string) (end time.Time, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.catchUp(node)
 	of := d.nodes[node]
 	end = of.taintsEnd
 	for _, dip := range of.resources {

@@ -17,6 +17,13 @@ func (d *dips) lastFor(lasts time.Duration) {
 	d.lasts = lasts
 }
 
+// forgetStore makes the dips know only the versions of nodes that the test reports.
+func (d *dips) forgetStore() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.latest = nil
+}
+
 func TestDips(t *testing.T) {
 	t.Parallel()
 	type at struct {
@@ -124,6 +131,44 @@ func TestTemporaryTaints(t *testing.T) {
 				t.Error("A node that is gone has dips")
 			}
 		})
+	}
+}
+
+// TestDipBeforeTheHandler checks that a dip counts as soon as the informer's store has it. The main
+// loop and decisions may see the node before the handler reports the update.
+func TestDipBeforeTheHandler(t *testing.T) {
+	t.Parallel()
+	ready, began := node("a", "8"), time.Unix(0, 0)
+	less, again := ready.DeepCopy(), ready.DeepCopy()
+	notReady(less)
+	offersCPU("2")(less)
+	stored := ready
+	d := newDips(10 * time.Second)
+	d.latest = func(string) (*corev1.Node, time.Time) { return stored, began }
+	if _, dips := d.endOf("a"); dips {
+		t.Error("An unknown node has a dip")
+	}
+	d.follow(&corev1.Node{}, ready, began)
+	stored = less
+	if got := d.without(less); len(got.Spec.Taints) > 0 || got.Status.Allocatable.Cpu().Value() != 8 {
+		t.Errorf("The node counts with %v and %v", got.Spec.Taints, got.Status.Allocatable)
+	}
+	d.follow(ready, less, began.Add(time.Second))
+	if end, dips := d.endOf("a"); !dips || !end.Equal(began.Add(10*time.Second)) {
+		t.Errorf("There is a dip: %t, until %v", dips, end)
+	}
+	stored = again
+	if _, dips := d.endOf("a"); dips {
+		t.Error("The node has a dip after it has recovered")
+	}
+	other := less.DeepCopy()
+	other.UID, stored = "other", other
+	if _, dips := d.endOf("a"); dips {
+		t.Error("A replaced node has a dip")
+	}
+	stored = nil
+	if got := d.without(less); got != less {
+		t.Error("A deleted node has a dip")
 	}
 }
 
@@ -244,6 +289,7 @@ func TestEvictionOnANodeThatDips(t *testing.T) {
 func TestReplacedNodeHasNoDips(t *testing.T) {
 	t.Parallel()
 	r, p := waitingForRoom(t, "", nil)
+	r.sched.dips.forgetStore()
 	old, err := r.sched.nodes.Get("node-0")
 	if err != nil {
 		t.Fatal(err)

@@ -146,6 +146,14 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 	if h.clock == nil {
 		h.clock = clock.RealClock{}
 	}
+	h.dips.latest = func(name string) (*corev1.Node, time.Time) {
+		if h.nodes == nil {
+			return nil, time.Time{}
+		}
+		// The only error of a lister is that the node does not exist.
+		node, _ := h.nodes.Get(name)
+		return node, h.clock.Now()
+	}
 	if h.refused == nil {
 		h.refused = eviction.NewRefusals(h.clock)
 	}
