@@ -10,8 +10,8 @@ func (ps *Pods) Begins(uid UID, as workload.Key) {
 	})
 }
 
-// attemptAs returns the attempt of a pod. If the attempt has no workload yet, because another
-// plugin ended it before Begins was called, the attempt gets the given workload.
+// attemptAs returns the attempt of a pod. An attempt has no workload if another plugin ended the
+// attempt before Begins was called. It then gets the given workload.
 func (p *pod) attemptAs(as workload.Key) *Attempt {
 	if p.attempt.As == (workload.Key{}) {
 		p.attempt.As = as
@@ -25,11 +25,11 @@ func (ps *Pods) Recalls(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Recal
 // TakesTurn records that a pod has its turn, or leads its gang.
 func (ps *Pods) TakesTurn(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Turn = true }) }
 
-// HasReservation records that a pod in its attempt has a reservation.
+// HasReservation records that the pod of an attempt has a reservation.
 func (ps *Pods) HasReservation(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Reserved = true }) }
 
-// HasTurn reports whether a pod has its turn in this attempt, and [Pods.Hears] has not ended the
-// turn. as is the workload of the attempt.
+// HasTurn reports whether a pod has its turn in its current attempt. [Pods.Hears] ends the turn. as
+// is the workload of the attempt.
 func (ps *Pods) HasTurn(uid UID) (as workload.Key, ok bool) {
 	ps.read(uid, func(p *pod) { as, ok = p.attempt.As, p.attempt.Turn })
 	return as, ok
@@ -52,12 +52,12 @@ func (ps *Pods) HearsReservation(uid UID) {
 }
 
 // Shows records that the framework will nominate a pod to a node at the end of its attempt. key is
-// the pod's current workload, for an attempt that has no workload yet.
+// the pod's current workload. It becomes the workload of the attempt if the attempt has none.
 func (ps *Pods) Shows(uid UID, key workload.Key) {
 	ps.change(uid, func(p *pod) { p.attemptAs(key).Shown = true })
 }
 
-// Hides records that an attempt ignores the nomination of another pod to a node.
+// Hides records that the attempt of a pod ignores the nomination of the pod other to a node.
 func (ps *Pods) Hides(uid UID, node string, other UID) {
 	ps.change(uid, func(p *pod) {
 		p.attempt.Hidden, p.attempt.HiddenOn = append(p.attempt.Hidden, other), node
@@ -81,8 +81,8 @@ func (ps *Pods) Cancels(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Cance
 // KeepsBinding undoes [Pods.Cancels]: the pod could not be returned to the scheduler's queue.
 func (ps *Pods) KeepsBinding(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Canceled = false }) }
 
-// Ends ends an attempt that did not place the pod, and returns the state of the attempt. The
-// framework has forgotten the pod's node by then, so Ends deletes the record if the pod no longer
+// Ends ends an attempt that did not place the pod, and returns the state of the attempt. By then,
+// the framework has forgotten the pod's node. So Ends deletes the record of a pod that no longer
 // exists. returned is the gang that waited for the pod to give up its node. It is the zero Key if
 // there is none, or if the gang waits for other pods too.
 func (ps *Pods) Ends(uid UID) (ended Attempt, returned workload.Key) {

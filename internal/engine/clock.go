@@ -23,7 +23,7 @@ type Terms struct {
 }
 
 // Sealed summarizes the Terms of the placed members of a group. If the Terms of the members differ,
-// each field describes which value it has.
+// the comment of each field says which value the field has.
 type Sealed struct {
 	// Known is true if the terms of a member are known.
 	Known bool
@@ -86,7 +86,7 @@ func (r *run) followClock(g *Group, placed []Member, isFirst bool) {
 	case known > 0 || !earliest.IsZero():
 	case isFirst && !r.Clock.IsZero() && goesBackTo(placed, r.Clock):
 	case isFirst && !g.DegradedSince.IsZero() && goesBackTo(placed, g.DegradedSince):
-		// An earlier process saw the gang whole, and these members are left.
+		// An earlier process saw the gang whole. The placed members are left from that run.
 		r.Clock = firstScheduled(placed)
 	default:
 		// All members are new, so another run begins.

@@ -9,7 +9,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// SettledAfter is the time that a workload must be ready until its earlier crashes no longer count.
+// SettledAfter is the minimum time of readiness that clears the earlier crashes of a workload.
 const SettledAfter = 10 * time.Second
 
 // CrashLimit configures the pauses of workloads that crash after preemptions.
@@ -21,10 +21,11 @@ type CrashLimit struct {
 }
 
 // Crashes records, by workload, how often pods crashed after a preemption for the workload. A pod
-// starts when it is bound or a container restarts, and its start ends with the next crash. From
-// [CrashLimit] on, each crash begins a pause. The scheduler does not preempt for the workload
-// during a pause, because the next victims would probably lose their work for nothing. It may still
-// place the workload where the workload fits without victims.
+// starts when it is bound or when a container restarts. Each start counts for at most one crash.
+// The first pause begins when CrashLimit.Starts crashes in a row have happened. Each further crash
+// begins another pause. The scheduler does not preempt for the workload during a pause, because the
+// next victims would probably lose their work for nothing. It may still place the workload where
+// the workload fits without victims.
 //
 // A crash of a gang's member counts only if the member started after the gang's last counted crash.
 // So members that crash together count once. A record ends when the workload was ready for
@@ -37,7 +38,7 @@ type Crashes struct {
 	*store
 	// live maps workloads that exist to their records.
 	live map[workload.Key]*crashes
-	// heirless maps controllers to the records of their deleted pods.
+	// heirless maps keys of controllers to the records of their deleted pods.
 	heirless map[string][]*crashes
 	// fresh maps each pod that started after the last counted crash to the record of its workload.
 	fresh map[UID]*crashes

@@ -54,7 +54,7 @@ func New(verdictChanged func(workload.Key)) *Engine {
 	return e
 }
 
-// Wanted returns a channel that has a token if the main loop may have work earlier than
+// Wanted returns a channel that has a token if the main loop may have work before the time that
 // [Engine.NextLook] returned.
 func (e *Engine) Wanted() <-chan struct{} { return e.wanted }
 

@@ -124,7 +124,8 @@ type (
 	// framework and in the API. The caller then reports [RoomFreed]. Step retries the work that
 	// waits for this room only after RoomFreed, because decisions respect nominations.
 	Withdraw struct{ Rooms []*Reservation }
-	// UsageDrops says that reservations in these queues ended unused, so their usage is lower.
+	// UsageDrops says that reservations in these queues ended unused. So the usage of the queues is
+	// lower.
 	UsageDrops struct{ Queues []string }
 )
 

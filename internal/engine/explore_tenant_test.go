@@ -9,8 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// TestEveryOrderOfATenant is TestEveryOrder with the deeds of a tenant, among the events of a gang
-// that these deeds may disturb.
+// TestEveryOrderOfATenant is like [TestEveryOrder]. It combines the actions of a tenant with the
+// events of a gang that these actions may disturb.
 func TestEveryOrderOfATenant(t *testing.T) {
 	t.Parallel()
 	disturbed := []string{
@@ -24,12 +24,13 @@ func TestEveryOrderOfATenant(t *testing.T) {
 	explore(t, append(steps, stepsOfATenant()...))
 }
 
-// graceEnds is when terminating pods of the exploration count as running again, in seconds.
+// graceEnds is the time when terminating pods count as running again, in seconds.
 const graceEnds = 100
 
-// stepsOfATenant returns what follows from the deeds of a tenant. The tenant changes the group label
-// of pods, deletes the PodGroup and creates it again, replaces a member, and deletes the victim v
-// with a long grace period. Looks at the members follow these deeds at any time.
+// stepsOfATenant returns the actions of a tenant and their consequences. The tenant changes the
+// group label of pods, deletes the PodGroup and creates it again, replaces a member, and deletes
+// the victim v with a long grace period. The scheduler looks at the members at any time after these
+// actions.
 func stepsOfATenant() []step {
 	group := gangNamed("g")
 	leaves := func(e *Engine, uid UID) {
@@ -97,8 +98,8 @@ type explored struct {
 	clock time.Time
 }
 
-// restarted describes a clock that begins again with an event although the last member has not left;
-// "" if none does.
+// restarted returns a description if the event has restarted the gang's clock although the last
+// member has not left; otherwise "".
 func (x *explored) restarted(e *Engine, event string) string {
 	if clock := e.clockOfGang(); event != lastLeaves && !x.clock.IsZero() && (clock.IsZero() || clock.After(x.clock)) {
 		return fmt.Sprintf("the clock of the gang moves from %v to %v", x.clock, clock)
@@ -112,8 +113,8 @@ func (e *Engine) clockOfGang() (clock time.Time) {
 	return clock
 }
 
-// overstay lets the grace period of v pass, and describes a wait for v that has no end then; "" for
-// none. It changes the state.
+// overstay lets the grace period of v pass. It then returns a description of a wait for v that has
+// no end; "" for none. It changes the state.
 func (e *Engine) overstay() string {
 	if !e.store.isPresent(podNamed("v")) {
 		return ""

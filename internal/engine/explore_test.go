@@ -30,17 +30,17 @@ func (s *step) wrongAfter(e *Engine) string {
 	return s.wrong(e)
 }
 
-// TestEveryOrder tries all orders of events in a small world, breadth first: two pods of a gang
-// that arrive, are planned, wait, preempt, are bound and leave, and reports about them at any time.
+// TestEveryOrder tries all orders of events in a small world, breadth first. The two pods of a gang
+// arrive, are planned, wait, preempt, are bound and leave. Reports about the pods come at any time.
 func TestEveryOrder(t *testing.T) {
 	t.Parallel()
 	explore(t, stepsOfAGang())
 }
 
 // explore tries all orders of the given events. Orders that lead to the same state are continued
-// once. In every state, the indexes agree with the records, no workload that is not present has
-// facts about members, and the end of all workloads leaves nothing. No event restarts the clock of
-// a gang that keeps a member, and every wait for a terminating pod has an end.
+// once. In every state, the indexes agree with the records, and only present workloads have facts
+// about members. No record is left after all workloads end. No event restarts the clock of a gang
+// that keeps a member, and every wait for a terminating pod has an end.
 func explore(t *testing.T, steps []step) {
 	t.Helper()
 	replay := func(path []int) *Engine {

@@ -37,7 +37,7 @@ type gang struct {
 	// have ended.
 	looks int
 	// These are values of Gangs.clock. changedAt is the last change of the members. lookedAt is the
-	// begin of the last look that counts. leftAt is the last time that the gang lost all members or
+	// start of the last look that counts. leftAt is the last time that the gang lost all members or
 	// its run was dropped.
 	changedAt, lookedAt, leftAt uint64
 }

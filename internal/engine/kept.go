@@ -21,8 +21,9 @@ func (gs *Gangs) HasKept() bool {
 	return len(gs.kept) > 0
 }
 
-// EndKept deletes each record of [Gangs.Keeps] that differs from the room in now, or has no room
-// there. It reports whether it deleted any.
+// EndKept compares the records of [Gangs.Keeps] with now, which has the kept room of each gang. It
+// deletes each record that differs from now or has no entry there. It reports whether it deleted
+// any record.
 func (gs *Gangs) EndKept(now map[workload.Key]Kept) (ended bool) {
 	for _, key := range gs.list(gs.kept) {
 		gs.changeKnown(key, func(g *gang) {

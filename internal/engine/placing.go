@@ -75,7 +75,7 @@ type Admission string
 const (
 	// AdmitPlanned: the plan has a node for the member, and the member is the next in the order.
 	AdmitPlanned Admission = "planned"
-	// HoldForOrder: the plan has a node for the member, but other members are first in the order.
+	// HoldForOrder: the plan has a node for the member, but other members come first in the order.
 	HoldForOrder Admission = "the members that go first are being placed"
 	// AdmitLeader: the member is the leader, and plans for the gang.
 	AdmitLeader Admission = "leader"
@@ -323,7 +323,7 @@ func (gs *Gangs) PlannedMembers(key workload.Key) (members []UID) {
 
 // Settled records that the informer has shown a member on its node. It reports whether the member
 // was still planned. If so, the member will have no cycle that activates the next member, so the
-// caller must activate it.
+// caller must activate the next member.
 func (gs *Gangs) Settled(key workload.Key, member UID) (planned bool) {
 	gs.changeKnown(key, func(g *gang) {
 		_, planned = g.placing.planned[member]
@@ -367,7 +367,8 @@ func (gs *Gangs) release(key workload.Key, member UID) (planned []UID) {
 }
 
 // Failed records that the node of a planned member rejected the member. It reports whether the gang
-// is stuck: the last plan with a rejected member put the same number of members on each node.
+// is stuck: the previous plan with a rejected member put the same number of members on each node as
+// this plan.
 func (gs *Gangs) Failed(key workload.Key) (again bool) {
 	gs.change(key, func(g *gang) {
 		p := &g.placing

@@ -12,8 +12,8 @@ const (
 	// ReportDelay is the minimum time that a gang is without room before its members report this.
 	// Most gangs find room in a shorter time.
 	ReportDelay = time.Second
-	// ReportAgain is the minimum time between two messages of a member. Without it, a message would
-	// be written at each change of the numbers in it.
+	// ReportAgain is the minimum time between two messages of a member. Without it, a member would
+	// get a new message each time that a number in the message changes.
 	ReportAgain = 10 * time.Second
 )
 
@@ -49,7 +49,8 @@ func (r *report) lookBy(at time.Time) {
 }
 
 // FoundNoRoom records the verdict of a decision that placed no member of a gang. lacksRoom is true
-// if more room would help. The members then report the verdict only after [ReportDelay].
+// if more room would help. If so, the verdict is reported only after the gang has lacked room for
+// [ReportDelay].
 func (gs *Gangs) FoundNoRoom(key workload.Key, v workload.Verdict, lacksRoom bool, now time.Time) {
 	gs.change(key, func(g *gang) {
 		r := &g.report

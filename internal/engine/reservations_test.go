@@ -101,8 +101,8 @@ func (m *reservationModel) reserve(t *rapid.T) {
 	}
 }
 
-// ends applies an event that must end exactly the reservations that the function selected returns
-// true for.
+// ends applies an event. The event must end a reservation if and only if the function selected
+// returns true for it.
 func (m *reservationModel) ends(t *rapid.T, ev Event, selected func(UID, modeled) bool) {
 	before := len(m.rooms)
 	maps.DeleteFunc(m.rooms, selected)

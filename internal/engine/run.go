@@ -76,7 +76,7 @@ type Group struct {
 
 func (g *Group) isGang() bool { return g.MinCount > 0 }
 
-// Member is a member of a group that has a node or has succeeded.
+// Member is a group's member that has a node or has succeeded.
 type Member struct {
 	UID UID
 	// Running is true in phase Running, and Succeeded in phase Succeeded. If both are false, the
@@ -169,7 +169,7 @@ func (gs *Gangs) Current(key workload.Key, uid string) (current Run, ok bool) {
 }
 
 // BeginLook begins a look at the members of a group: the caller then lists the members, and passes
-// the list to [Gangs.EndLook]. Several looks may run at the same time. A change between the begin
+// the list to [Gangs.EndLook]. Several looks may run at the same time. A change between the start
 // and the end of a look causes another look.
 func (gs *Gangs) BeginLook(key workload.Key) (look uint64) {
 	gs.change(key, func(g *gang) {

@@ -10,8 +10,8 @@ import (
 // transition collects the consequences of one event.
 type transition struct {
 	effects []Effect
-	// retried has the workloads whose back-off from turns ends. left has the workloads that no
-	// longer need a turn. placed has the workloads that now have their place.
+	// retried has the workloads whose back-off ends: they may have a turn again at once. left has
+	// the workloads that no longer need a turn. placed has the workloads that now have their place.
 	retried, left, placed []workload.Key
 }
 

@@ -17,8 +17,7 @@ import (
 // Run it with -rewrite to write the present effects into the files.
 //
 // The command "events" has one event in each line. Its output repeats each event, followed by the
-// effects. The output of the command "state" is the list of reservations and waits.
-// that follow, each below its event. The command "state" prints the reservations and the waits.
+// effects of the event. The output of the command "state" is the list of reservations and waits.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {

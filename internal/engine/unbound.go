@@ -19,7 +19,7 @@ import (
 // Unbound is a part of an [Engine]. It has no clock: callers pass the time.
 type Unbound struct {
 	*store
-	// heirless maps controllers to the records of their deleted pods.
+	// heirless maps keys of controllers to the records of their deleted pods.
 	heirless map[string][]*unbound
 }
 

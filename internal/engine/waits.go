@@ -70,8 +70,8 @@ type Waits struct {
 	signal func()
 	// waiting has, for each cause, the workloads that wait for its end.
 	waiting [causes]map[workload.Key]*entry
-	// events is the number of ends of causes so far.
-	// ended has, for each cause, the value of events at its last end.
+	// events counts the causes that have ended so far. ended has, for each cause, the value of
+	// events when the cause last ended.
 	events Mark
 	ended  [causes]Mark
 	// deadlines has the times when waits end, the earliest on top.
@@ -140,8 +140,8 @@ func (w *Waits) Wait(key workload.Key, c Cause, since Mark) bool {
 }
 
 // WaitUntil records that a workload waits for a cause until a time. This time replaces an earlier
-// one for the same workload and cause. Either all times have a monotonic clock reading, or no time
-// does.
+// one for the same workload and cause. Callers must pass only times with a monotonic clock reading,
+// or only times without one.
 func (w *Waits) WaitUntil(key workload.Key, c Cause, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -88,9 +88,9 @@ func (w *Waits) WaitsForVictims(key workload.Key) bool {
 // scheduler retries the workload and reports the names of the victims.
 const goingTime = time.Second
 
-// LeaveToVictims records a Going cause for a workload if a needed pod still exists. A retry would
-// fail before that pod terminates. The cause ends after goingTime at the latest. LeaveToVictims
-// returns false if no needed pod is left.
+// LeaveToVictims records a Going cause for a workload if a needed pod still exists. Until that pod
+// is gone, a retry would fail. The cause ends after goingTime at the latest. LeaveToVictims returns
+// false if no needed pod is left.
 func (w *Waits) LeaveToVictims(key workload.Key, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
