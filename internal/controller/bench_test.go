@@ -69,7 +69,7 @@ func (b *bench) Members(types.NamespacedName) gang.Members { return gang.Members
 
 func (b *bench) GangGatedBy(*gang.Members) string { return b.gatedBy }
 
-// gangsOf returns records. Each of the groups has a member in them.
+// gangsOf returns Gangs in which each of the groups has a member.
 func gangsOf(groups ...types.NamespacedName) *engine.Gangs {
 	e := engine.New(nil)
 	for _, key := range groups {

@@ -101,8 +101,8 @@ func newCompositeController(in Inputs) (controller.Controller, error) {
 	)
 }
 
-// compositesForClass returns requests for the CompositePodGroups without a priority that a
-// PriorityClass may complete. They name this class, or no class.
+// compositesForClass returns requests for the CompositePodGroups whose empty priority may come from
+// a PriorityClass: they name this class or no class.
 func (w waiting) compositesForClass(ctx context.Context, obj client.Object) []reconcile.Request {
 	class, ok := obj.(*schedulingv1.PriorityClass)
 	if !ok {
@@ -128,7 +128,8 @@ func treeRequests(_ context.Context, c *v1alpha1.CompositePodGroup) []reconcile.
 }
 
 // partsOf returns requests for the groups of a pod that is in a tree: its PodGroup and each group
-// above it. For a pod in no tree, it returns a request for key.
+// above it. key is the group that the pod is a member of; see [gang.Membership]. For a pod in no
+// tree, partsOf returns a request for key.
 func (in *Inputs) partsOf(pod *corev1.Pod, key types.NamespacedName) []reconcile.Request {
 	named, ok := gang.GroupOf(pod)
 	if in.Trees == nil || !ok || key != named && !gang.IsTree(key) {

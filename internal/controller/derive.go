@@ -39,7 +39,8 @@ type Derived interface {
 	Holds
 	// Group describes a derived group; false for any other group.
 	Group(key types.NamespacedName) (grouping.Group, bool)
-	// Recall registers a derived group whose PodGroup has this owner.
+	// Recall registers a derived group whose PodGroup has this owner. An earlier process may have
+	// created the PodGroup, and the group may have no pods now.
 	Recall(key types.NamespacedName, owner types.UID)
 }
 
@@ -57,7 +58,7 @@ type Derive struct {
 	// figure is called with the number of pods that wait for a PodGroup in refused, each time that
 	// number changes.
 	figure func(reason string, pods int)
-	// waiting maps groups to their numbers of such pods.
+	// waiting maps each group in refused to the number of its pods that wait for the PodGroup.
 	waiting map[types.NamespacedName]int
 	// denied computes the retry delays of groups whose minCount must change although the API server
 	// rejects the change.
@@ -183,8 +184,8 @@ func (r *Derive) level(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Gr
 	}
 }
 
-// BelongsTo reports whether a PodGroup was created for a derived group. It was if the group's
-// object owns it. For a group without an object, an annotation of the PodGroup shows this.
+// BelongsTo reports whether a PodGroup was created for a derived group. If the group has an object,
+// that is so if the object owns the PodGroup. Otherwise, an annotation of the PodGroup shows it.
 func BelongsTo(pg *v1alpha1.PodGroup, g grouping.Group) bool {
 	if g.Ownerless {
 		return isOwnerless(pg)

@@ -142,8 +142,8 @@ func TestDeriveDenied(t *testing.T) {
 	}
 }
 
-// TestControllersTryAgain checks that the delay between retries is at most longestDelay. No event
-// tells a controller that the cause of a failure is gone.
+// TestControllersTryAgain checks that the delay between retries is at most longestDelay. The limit
+// is needed because no event tells a controller that the cause of a failure is gone.
 func TestControllersTryAgain(t *testing.T) {
 	t.Parallel()
 	limiter := optionsFor(nil, conflictDelay).RateLimiter

@@ -59,7 +59,7 @@ type QueueStatus struct {
 	// written is the time of the last write of any status. looked is the time of the last
 	// computation of all statuses.
 	written, looked time.Time
-	// listing is the pause after the list of Queues failed.
+	// listing is the pause after a call that lists the Queues has failed.
 	listing pause
 	// refused maps Queues whose status could not be written to their pauses. So a Queue that fails
 	// does not delay others.

@@ -110,7 +110,7 @@ type told struct {
 	// looked is true after the group was reconciled once.
 	looked bool
 	// ours is the UID of a native PodGroup (scheduling.k8s.io) if this scheduler writes its status.
-	// The last members of the PodGroup then named a profile of this scheduler.
+	// That is so if the last members of the PodGroup named a profile of this scheduler.
 	ours types.UID
 }
 
@@ -154,9 +154,9 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 			return reconcile.Result{}, nil
 		}
 		s.endPending(req.NamespacedName)
-		// The PodGroup may not have been created yet. The records may then have the reason, so
-		// prefer it to the verdict that the PodGroup is missing. If a parent is missing, source has
-		// a group that names its children.
+		// If the records have the reason why the PodGroup was not created, report this reason.
+		// Otherwise report that the PodGroup is missing. If a parent in a tree is missing, source
+		// has a group that names the children of the parent.
 		missing, _ := s.source.Group(req.NamespacedName)
 		return s.tell(req.NamespacedName, &m, cmp.Or(s.gangs.Unresolved(gang.KeyOf(req.NamespacedName)), gang.Gate(req.NamespacedName, missing, &m))), nil
 	}
@@ -185,7 +185,8 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		s.tellDegraded(before, &pg)
 	}
 	if scheduled || isPart {
-		// This group is a part of a tree. The workload of the tree reports to the members.
+		// This group is a part of a tree. The members get their reports when the whole workload is
+		// reconciled.
 		verdict = gang.Verdict{}
 	}
 	result := s.tell(req.NamespacedName, &m, verdict)
@@ -335,7 +336,7 @@ func phaseOf(st *v1alpha1.PodGroupStatus, g *gang.Group, m *gang.Members, schedu
 }
 
 // soonShort returns the delay until a group with too few running members must be reconciled again;
-// 0 for a group with enough. engine.ShortTime has then passed.
+// 0 for a group with enough. The delay ends engine.ShortTime after the group began to have too few.
 func (s *Status) soonShort(run engine.Run) time.Duration {
 	if run.Start.IsZero() || run.ShortSince.IsZero() {
 		return 0
@@ -344,7 +345,7 @@ func (s *Status) soonShort(run engine.Run) time.Duration {
 }
 
 // soonDegraded returns the delay until a group that has just lost members must be reconciled again;
-// 0 for other groups. engine.ShortTime has then passed.
+// 0 for other groups. The delay ends engine.ShortTime after the loss.
 func (s *Status) soonDegraded(run engine.Run) time.Duration {
 	if left := engine.ShortTime - s.clock.Now().Sub(run.DegradedSince); !run.DegradedSince.IsZero() && left > 0 {
 		return left

@@ -15,8 +15,8 @@ import (
 
 // setDegraded sets the condition Degraded of a PodGroup. since is the time when it began to lack
 // members; zero if it lacks none. since becomes the condition's lastTransitionTime, so that the
-// next process can read it there. The condition becomes true only after engine.ShortTime. A member
-// that succeeds may first appear as no longer running, and a moment later as succeeded.
+// next process can read it there. The condition becomes true only after engine.ShortTime, because a
+// member that succeeds may first appear as no longer running.
 func setDegraded(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, since, now time.Time) {
 	conditions := &pg.Status.Conditions
 	condition := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, ObservedGeneration: pg.Generation}

@@ -14,8 +14,8 @@ import (
 // the tree waits.
 func (s *Status) GroupsOf(trees *gang.Trees) { s.trees = trees }
 
-// workloadOf returns the group of the tree that is placed as one workload, for a group in a tree.
-// It returns false for a group that is placed alone.
+// workloadOf returns, for a group that is a part of a workload in a tree, the group of the whole
+// workload. It returns false for every other group.
 func (s *Status) workloadOf(key types.NamespacedName) (*gang.Group, bool) {
 	if s.trees == nil {
 		return nil, false

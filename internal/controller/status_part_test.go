@@ -59,7 +59,7 @@ func TestPhaseOfTree(t *testing.T) {
 }
 
 // TestPartsOfFlawedTree checks that a tree that gets a flaw while it runs still counts as
-// scheduled. Its root may have been deleted.
+// scheduled. For example, the root of the tree was deleted.
 func TestPartsOfFlawedTree(t *testing.T) {
 	t.Parallel()
 	flaw := gang.Verdict{Reason: v1alpha1.ReasonParentNotFound, Message: "the root is missing"}

@@ -205,8 +205,8 @@ func TestGroupsOfQueues(t *testing.T) {
 }
 
 // TestQueueStatusThatIsReadLate checks a cache that shows an outdated status of a Queue. The
-// outdated status equals the new status, but the status on the server does not. So it must be
-// written.
+// outdated status equals the new status, but the status on the server does not. So the new status
+// must be written.
 func TestQueueStatusThatIsReadLate(t *testing.T) {
 	t.Parallel()
 	var frozen *v1alpha1.QueueList

@@ -47,8 +47,9 @@ func (w *writer) remove(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.R
 	return reconcile.Result{}, nil
 }
 
-// isDue reports whether to delete a PodGroup now, so that it is created again with the settings
-// now. If it must be deleted later, later is the delay before the next check; otherwise 0.
+// isDue reports whether to delete a PodGroup at once, so that it is created again with the settings
+// in the parameter now. If the PodGroup must be deleted later, later is the delay before the next
+// check; otherwise 0.
 func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group, members *gang.Members,
 ) (due bool, later time.Duration) {
 	key := client.ObjectKeyFromObject(pg)
@@ -69,8 +70,8 @@ func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1
 // It returns false once a member has a node or has succeeded. Otherwise it returns true in two
 // cases:
 //
-//   - The group is bounded and outranks one of its members.
-//   - All needed members exist, and the settings differ from now.
+//   - The group must not outrank its members (see [gang.Bounds]) and outranks one of them.
+//   - All needed members exist, and the settings differ from the parameter now.
 func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group, members *gang.Members) bool {
 	if g.Ended || g.Suspended || g.Surplus || members.Placed() > 0 || len(members.Pending) == 0 || pg.Status.Disruption != nil {
 		return false
