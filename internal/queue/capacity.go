@@ -24,14 +24,14 @@ type nodeEntry struct {
 	// used is the usage on the node. staying is the part of used that belongs to pods that do not
 	// terminate.
 	used, staying Amounts
-	// shares divides staying by queue.
+	// shares maps each queue to its part of staying.
 	shares map[string]Amounts
 	// kind is the set of nodes with the same resources and taints. [Ledger.weighAll] sets it.
 	kind *nodeKind
 	// pool is the node's pool in the layout; nil for none.
 	pool *nodePool
-	// counted is the part of Ledger.capacity that comes from this node, and beyond is the part of
-	// Ledger.beyond.
+	// counted is the amount that the node adds to Ledger.capacity. beyond is the part of counted
+	// that no queue can use, because the node is shunned. The node adds it to Ledger.beyond.
 	counted, beyond Amounts
 }
 

@@ -174,8 +174,8 @@ func gpuQuota(gpus, cpus string) *v1alpha1.Queue {
 	})
 }
 
-// TestCapacityBehindTaints checks the fair shares of two queues of 8 GPUs. Queue a uses all of
-// them, and queue b demands 4. A tainted node has 4 more GPUs.
+// TestCapacityBehindTaints checks how two queues share 8 GPUs. Queue a uses all of them, and queue
+// b demands 4. A tainted node has 4 more GPUs.
 func TestCapacityBehindTaints(t *testing.T) {
 	apart := map[string]int64{"a": 4, "b": 4}
 	for name, tc := range map[string]struct {

@@ -424,8 +424,8 @@ func (b *Ledger) holds(allocatable, request Amounts) int64 {
 	return most
 }
 
-// exceeds reports whether the need pods with the smallest requests exceed a limit of their queue or
-// of an ancestor.
+// exceeds reports whether a number of pods, given by need, certainly exceed a limit of their queue
+// or of an ancestor. It adds up the smallest requests of the pods.
 func (b *Ledger) exceeds(pods map[*pendingPods]int64, need int64) bool {
 	checked := make(map[string]bool)
 	for d := range pods {
@@ -444,7 +444,8 @@ func (b *Ledger) exceeds(pods map[*pendingPods]int64, need int64) bool {
 	return false
 }
 
-// leastOf returns the sum of the smallest requests of a resource, over need of the pods.
+// leastOf returns the smallest amount of a resource that a number of the pods, given by need,
+// request together.
 func leastOf(pods map[*pendingPods]int64, name corev1.ResourceName, need int64) int64 {
 	pending := slices.SortedFunc(maps.Keys(pods), func(x, y *pendingPods) int { return cmp.Compare(x.request[name], y.request[name]) })
 	sum := int64(0)

@@ -8,8 +8,8 @@ import (
 )
 
 // TestDeadGangOfTwoSizes checks a gang that can never run: it needs members with 8, 8 and 7 GPUs,
-// and the cluster has two nodes of 8. It must not count as demand, like a gang of three members
-// with 8 GPUs.
+// and the cluster has two nodes of 8. The gang must not count as demand. The members of each size
+// would fit alone, so the ledger must consider both sizes together.
 func TestDeadGangOfTwoSizes(t *testing.T) {
 	b, group := NewLedger(), types.NamespacedName{Namespace: "ns", Name: "g"}
 	for _, queue := range []string{"a", "b", "c"} {

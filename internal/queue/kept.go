@@ -16,7 +16,6 @@ import (
 // KeepQueue reports whether the ledger keeps the queue. If not, the caller must call
 // [Ledger.DeleteQueue]. [Ledger.DropExpired] removes the queue later, and [Ledger.SetQueue] makes
 // it a normal queue again.
-// [Ledger.DeleteQueue]. Call [Ledger.DropExpired] regularly. [Ledger.SetQueue] ends this state.
 func (b *Ledger) KeepQueue(name string, until time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -28,9 +27,9 @@ func (b *Ledger) KeepQueue(name string, until time.Time) bool {
 	return true
 }
 
-// DropExpired removes the deleted queues whose time has passed or whose running work has ended.
-// Call it regularly. It returns their names, sorted. confining reports whether access to other
-// queues may have changed, as in [Ledger.DeleteQueue].
+// DropExpired removes the deleted queues whose time has passed or whose running work has ended. It
+// returns the names of the removed queues, sorted. Call it regularly. confining reports whether
+// access to other queues may have changed, as in [Ledger.DeleteQueue].
 func (b *Ledger) DropExpired(now time.Time) (dropped []string, confining bool) {
 	if !b.Used() {
 		return nil, false

@@ -32,8 +32,8 @@ func shareOf(s *Snapshot, queue string, pod *corev1.Pod) int64 {
 }
 
 // TestSharesOfWhatCanBeReached checks three equal queues that share the six GPUs of zone s. Each
-// queue has four pods for that zone. The first two queues run four and two of their pods. The pods
-// cannot use the eight GPUs outside of the zone.
+// queue has four pods for that zone. The first queue runs all four pods, and the second queue runs
+// two. The pods cannot use the eight GPUs outside of the zone.
 func TestSharesOfWhatCanBeReached(t *testing.T) {
 	small := func(name, node string) *corev1.Pod { return inZone("s", pod(name, 1, node)) }
 	for name, tc := range map[string]struct {
@@ -151,8 +151,9 @@ func TestQuotaInSeveralPlaces(t *testing.T) {
 }
 
 // TestLayoutIsKeptLevel changes nodes, pods and queues at random. A layout that was updated step by
-// step must equal a new layout. The shares of a market must not exceed its capacity. Pods of a
-// deleted node are gone: while they still count, the shares depend on the number of pools.
+// step must equal a new layout. The shares of a market must not exceed its capacity. The test also
+// removes the pods of a deleted node: while such pods count, the shares depend on the number of
+// pools.
 func TestLayoutIsKeptLevel(t *testing.T) {
 	divided := 0
 	rapid.Check(t, func(rt *rapid.T) {

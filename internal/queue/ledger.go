@@ -66,14 +66,14 @@ type Ledger struct {
 	// allocated maps each queue to its usage, and waiting maps it to its demand by pods without a
 	// node. Both include all queues below the queue.
 	allocated, waiting map[string]Amounts
-	// capacity is the sum of counted over all nodes, and beyond is the sum of beyond; see
-	// [nodeEntry].
+	// capacity and beyond are the sums of the fields counted and beyond over all nodes; see
+	// [nodeEntry]. A Snapshot subtracts beyond from capacity.
 	capacity, beyond Amounts
 	// nodesWith maps each resource to the sum of all resources of the nodes that list this
 	// resource.
 	nodesWith map[corev1.ResourceName]Amounts
 	// tainted groups the nodes with repelling taints by their taints. tolerances counts the waiting
-	// pods by queue and tolerations. unreached is true if one of these has changed since
+	// pods by queue and tolerations. unreached is true if either map has changed since
 	// [Ledger.reach] marked the shunned nodes.
 	tainted    map[string]*taintedNodes
 	tolerances map[tolerance]*tolerant

@@ -10,7 +10,8 @@ import (
 type MinRuntimes struct {
 	Preempt, Reclaim time.Duration
 	// FromLeaf is true if the lookup of reclaimMinRuntime starts at the leaf queue. If it is false,
-	// the lookup starts one step below the lowest common ancestor.
+	// the lookup starts one step below the lowest common ancestor of the preemptor's and the
+	// victim's queue.
 	FromLeaf bool
 }
 

@@ -22,8 +22,9 @@ type plenty struct {
 	// pods in the last judgment.
 	spare int64
 	kinds map[waitingKind]*waitingPods
-	// waitingIn maps namespaces to their number of waiting pods of queues. repelling maps
-	// namespaces to the number of pods whose required anti-affinity may repel their pods.
+	// waitingIn maps namespaces to the number of their waiting pods in queues. repelling maps
+	// namespaces to the number of pods whose required anti-affinity may repel pods of the
+	// namespace.
 	waitingIn, repelling map[string]int
 }
 

@@ -147,8 +147,9 @@ func (g *region) guaranteed(q int32, r int) int64 {
 }
 
 // unreturnable returns the reason why a queue cannot reclaim its quota; "" if it can. The reason is
-// that another queue has a whole group that is larger than this queue's usage beyond its quota.
-// Obstacles that only a search can find, such as fragmented room, are not reported.
+// a group in another queue that is evicted as a whole. The group is larger than the usage of its
+// queue beyond the quota, so it cannot be reclaimed. Obstacles that only a search can find, such as
+// fragmented room, are not reported.
 func (s *Snapshot) unreturnable(q int32, wholeGroups WholeGroups) string {
 	for r := range s.Names {
 		why := ""
