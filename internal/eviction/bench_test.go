@@ -432,9 +432,9 @@ func victims(prefix string, count int) []core.Victim {
 	return out
 }
 
-// gated is a client that calls before, and then makes each patch or delete of a pod. before may
-// block. So several calls can wait at the same time, although the fake client makes one call at a
-// time.
+// gated is a client that calls the function before ahead of each patch or delete of a pod. The
+// function may block. So several calls can wait at the same time, although the fake client makes
+// one call at a time.
 type gated struct {
 	kubernetes.Interface
 	before func(call string)

@@ -54,9 +54,9 @@ type Executor struct {
 	running   sync.WaitGroup
 }
 
-// New returns an Executor. It deletes pods with pods, and marks PodGroups with groups, which must
-// read from the API server and not from a cache. It writes nominations with statuses, and records
-// events with recorder. It makes no call after ctx has ended.
+// New returns an Executor. The client pods deletes pods. The client groups marks PodGroups, and
+// must read from the API server and not from a cache. statuses writes nominations, and recorder
+// records events. The Executor makes no call after ctx has ended.
 func New(
 	ctx context.Context, pods kubernetes.Interface, groups client.Client, statuses *podstatus.Writer,
 	recorder events.EventRecorder, clk clock.PassiveClock, options ...Option,
@@ -166,7 +166,7 @@ func (e *Executor) finished(ctx context.Context, order *Order, outcome Outcome, 
 }
 
 // each calls do for the items in order, at most maxParallel at a time. After the first failure it
-// begins no further call. It returns the items that do was not called for, and the first error.
+// begins no further call. It returns the remaining items, without a call, and the first error.
 func each[T any](items []T, do func(T) error) (left []T, err error) {
 	var g errgroup.Group
 	g.SetLimit(maxParallel)

@@ -148,7 +148,8 @@ func TestEvictionThatIsOutOfDate(t *testing.T) {
 	}
 }
 
-// wantedFor returns a function that returns true in the first calls, as many as times.
+// wantedFor returns a function that returns true in its first calls and false afterwards. times is
+// the number of calls that return true.
 func wantedFor(times int) func() bool {
 	var mu sync.Mutex
 	return func() bool {
@@ -282,7 +283,7 @@ func sameElements[T ~string](a, b []T) bool {
 }
 
 // TestSinglePodsThatWereNotReachedStay checks that pods after the failed call stay. The outcome
-// lists the pods before it as begun.
+// lists the pods before the failed call as begun.
 func TestSinglePodsThatWereNotReachedStay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, pod("urgent-0"), pod("a"), pod("b"))

@@ -16,8 +16,9 @@ const (
 )
 
 // delays has the delays of groups that could not be evicted completely. Each failed try doubles the
-// delay. The delays of the work queue are not enough. Each change of a pod queues its group at
-// once, and each try changes pods when it sets their conditions. delays is safe for concurrent use.
+// delay. The delays of the work queue are not enough, because each change of a pod queues its group
+// at once. And each try changes pods, because it sets their conditions. delays is safe for
+// concurrent use.
 type delays struct {
 	clock clock.PassiveClock
 

@@ -33,17 +33,17 @@ type Members interface {
 }
 
 // Finisher completes the preemptions of whole groups that no execution in this process works on. It
-// evicts the pods in the group's intent (status.disruption). It removes pods from the intent whose
-// preemption was given up. It ends the disruption when the last pod of the intent is gone. Run it
-// only on the leader.
+// evicts the pods in the group's intent (status.disruption). It removes a pod from the intent if
+// the preemption of the pod was given up. It ends the disruption when the last pod of the intent is
+// gone. Run it only on the leader.
 type Finisher struct {
 	*Executor
 	groups  client.Reader
 	pods    corelisters.PodLister
 	members Members
 	delays  *delays
-	// timeout returns the time that the Finisher keeps trying to delete a refused member. Other
-	// members of its group were evicted already.
+	// timeout returns how long the Finisher tries to delete a member whose deletion is refused
+	// although other members of its group were evicted.
 	timeout func() time.Duration
 }
 

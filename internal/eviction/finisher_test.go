@@ -49,7 +49,8 @@ func (f *finishing) mustReconcile() reconcile.Result {
 	return result
 }
 
-// disrupted returns a group with an intent to evict pods, as a scheduler that has ended leaves it.
+// disrupted returns a group with an intent to evict pods. The scheduler that wrote the intent has
+// ended.
 func disrupted(pods ...string) *v1alpha1.PodGroup {
 	pg := group("g")
 	d := &v1alpha1.PodGroupDisruption{

@@ -49,8 +49,9 @@ func preemptorOf(d *core.Decision) v1alpha1.DisruptionPreemptor {
 }
 
 // write records the intent to evict a whole group with these pods, and returns the group as it was
-// written. Pods of an earlier intent that is not complete stay in the intent. write calls may after
-// each read of the group. If may returns an error, write returns it and writes nothing.
+// written. Pods of an earlier intent that is not complete stay in the intent. After each read of
+// the group, write calls the function may. If the function returns an error, write returns the
+// error and writes nothing.
 func (in *intents) write(ctx context.Context, d *core.Decision, v *core.Victim, pods []*corev1.Pod, may func() error) (*v1alpha1.PodGroup, error) {
 	key := types.NamespacedName{Namespace: v.Namespace, Name: v.Name}
 	now := metav1.NewTime(in.clock.Now())
@@ -82,7 +83,7 @@ func (in *intents) write(ctx context.Context, d *core.Decision, v *core.Victim, 
 }
 
 // withdraw removes pods that must stay from the intent of a group. If there is no intent, it does
-// nothing. It calls which after each read of the group, to get these pods.
+// nothing. After each read of the group, it calls the function which to get these pods.
 func (in *intents) withdraw(ctx context.Context, key types.NamespacedName, which func() sets.Set[types.UID]) error {
 	_, err := in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
 		if pg.Status.Disruption == nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // memory is the time that this process relies on the record of its own actions. Its caches may be
-// late by that time.
+// late by up to this time.
 const memory = time.Minute
 
 // ledger has the facts about disrupted groups that the API does not show. These are the executions
@@ -33,8 +33,8 @@ type entry struct {
 	// seen has the pods that the scheduler's informer has shown. If the informer no longer has such
 	// a pod, the pod no longer exists.
 	seen sets.Set[types.UID]
-	// accepted has the pods whose delete was accepted. They may still terminate. absent has the
-	// pods that did not exist when they were to be deleted.
+	// accepted has the pods whose delete was accepted. They may still be terminating. absent has
+	// the pods that did not exist when they were to be deleted.
 	accepted, absent sets.Set[types.UID]
 	// withdrawn has the pods in the intent that must stay, because the preemption was given up.
 	withdrawn sets.Set[types.UID]

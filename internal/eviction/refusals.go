@@ -211,8 +211,8 @@ func (r *Refusals) lasting(uid types.UID) time.Duration {
 }
 
 // doubts reports whether the deletion of a pod may be refused. That is so if its deletion was
-// refused before, or another deletion in its namespace within the time doubtful. Refusals that come
-// from an object do not count, because a dry run does not show them.
+// refused before, or if another deletion in its namespace was refused within the time doubtful.
+// Refusals that come from an object do not count, because a dry run does not show them.
 func (r *Refusals) doubts(namespace string, uid types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

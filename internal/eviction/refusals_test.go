@@ -215,8 +215,9 @@ func TestUnansweredWebhookTouchesNothing(t *testing.T) {
 	}
 }
 
-// TestDoubtIsAskedFirst checks that an order tests a pod whose deletion was refused by dry run
-// before it changes anything. An order for another pod of the namespace does so too.
+// TestDoubtIsAskedFirst checks an order for a pod whose deletion was refused before. The order
+// tests the deletion by dry run before it changes anything. An order for another pod of the
+// namespace does so too.
 func TestDoubtIsAskedFirst(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("a"), pod("b"), pod("urgent-0"))...)
@@ -405,8 +406,8 @@ func TestRefusedMemberAfterAPodHasGone(t *testing.T) {
 }
 
 // TestIntactGroupIsLetGo checks that the Finisher withdraws the intent of another process if
-// deletions are refused and no pod of the group is gone. It waits until delete calls under way must
-// have ended.
+// deletions are refused and no pod of the group is gone. Before that, it waits until every earlier
+// delete call must have ended.
 func TestIntactGroupIsLetGo(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{"refused": errForbidden, "a webhook does not answer": errUnasked} {
