@@ -28,7 +28,7 @@ type Cache struct {
 	budgets *budgetIndex
 	draws   *draws
 	cluster *core.Cluster
-	// standing is the state of the queues at the last Level; nil if there are no queues.
+	// standing is the state of the queues at the last call of Level; nil if there are no queues.
 	standing   *queue.Snapshot
 	dimensions dimensions
 	// memberships has each distinct queue membership once, so that units with equal memberships
@@ -36,7 +36,7 @@ type Cache struct {
 	memberships map[core.QueueMembership]*core.QueueMembership
 	// roles has each distinct role of units once, so that units with equal roles share it.
 	roles map[core.Role]*core.Role
-	// listed has the nodes of the framework's snapshot at the last Level, in order.
+	// listed has the nodes of the framework's snapshot at the last call of Level, in order.
 	listed []listedNode
 	// nodes has the same entries as listed, by node name.
 	nodes map[string]listedNode
@@ -52,7 +52,7 @@ type Cache struct {
 	stood map[types.NamespacedName]groupFacts
 
 	mu sync.Mutex
-	// invalid is true if the next Level must read everything again.
+	// invalid is true if the next call of Level must read everything again.
 	invalid bool
 	// regrouped has the PodGroups that GroupChanged was called for since the last decision.
 	regrouped sets.Set[types.NamespacedName]
@@ -125,8 +125,8 @@ func (c *Cache) news() (invalid bool, regrouped sets.Set[types.NamespacedName]) 
 }
 
 // Level updates the Cluster from the nodes of the framework's snapshot and the budgets. If the core
-// rejects a node, Level returns an error with the node's name. The next Level then reads everything
-// again.
+// rejects a node, Level returns an error with the node's name. The next call of Level then reads
+// everything again.
 func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBudget) error {
 	invalid, regrouped := c.news()
 	if c.cluster == nil || invalid || c.redelegated() {
@@ -150,7 +150,8 @@ func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBud
 		return err
 	}
 	if moved := c.moved(groups, regrouped); moved.Len() > 0 {
-		// The snapshot has members that the handlers of the informer have not reported yet.
+		// The snapshot has members that the handlers of the informer have not reported yet. They
+		// change facts about their groups, so read the other nodes of these groups too.
 		others := withOthers(changed, c.withMembers(moved))[len(changed):]
 		if err := c.setNodes(others, groups); err != nil {
 			return err
@@ -193,8 +194,8 @@ type groupFacts struct {
 	stops        core.Stops
 }
 
-// moved returns the groups whose facts have changed since they were last read. It leaves out groups
-// that this Level has read on all their nodes.
+// moved returns the groups whose facts have changed since they were last read. It leaves out the
+// groups in regrouped, because Level has read these groups again on all their nodes.
 func (c *Cache) moved(groups map[types.NamespacedName]*core.Group, regrouped sets.Set[types.NamespacedName]) sets.Set[types.NamespacedName] {
 	out := sets.New[types.NamespacedName]()
 	for key := range regrouped {

@@ -19,7 +19,7 @@ func asking(p *corev1.Pod, name corev1.ResourceName, count string) *corev1.Pod {
 	return p
 }
 
-// describe returns a preemptor for the core that consists of one pod.
+// describe returns a preemptor of one pod, in the form of the core.
 func describe(t *testing.T, v *View, p *corev1.Pod, filter ResourceFilter) *core.Preemptor {
 	t.Helper()
 	classes, err := ClassesOf([]*corev1.Pod{p}, nil, nil)

@@ -24,8 +24,8 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	}
 	of := s.workloadOf(g)
 	run := s.Groups.RunOf(of)
-	// The seals of a tree are from all its groups. Other groups of the tree may be evicted one by
-	// one, which must not affect this group.
+	// In a tree, run.Sealed covers the members of all groups. Another group's members may be
+	// evicted one by one, but that must not split this group.
 	run.Sealed.Split = run.Sealed.Split && of == g
 	whole := g.Whole && !run.Sealed.Split
 	if g.PodPriorities && !whole {
@@ -41,13 +41,14 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		priority = min(priority, run.Sealed.Priority)
 	}
 	if since.IsZero() {
-		// The group is not whole. Its protection begins with its last member, so that it also ends.
+		// The group is not whole, so its run has no start. Let the protection begin when the last
+		// member was scheduled. Without a start, the protection would have no end.
 		since = lastScheduled(placed)
 	}
 	since = run.Guaranteed(since)
 	degraded := s.degraded(g, of)
 	if at := degraded.Since; !at.IsZero() && since.After(at) {
-		// Other members are missing. Replacing a member must not restart the protection.
+		// The gang lost a member before that. Replacing the member must not restart the protection.
 		since = at
 	}
 	queue, counts := s.queueOfGroup(g, &run.Sealed), priority
@@ -156,7 +157,7 @@ func lastScheduled(pods []*corev1.Pod) time.Time {
 }
 
 // queueOfGroup returns the queue of the running members of a group. The members stay in the queue
-// in their seals, even if their PodGroup now names another queue.
+// that their seals record, even if their PodGroup now names another queue; see [gang.SealOf].
 func (s *Sources) queueOfGroup(g *gang.Group, sealed *engine.Sealed) string {
 	now := s.Queues.QueueOfGroup(g)
 	if sealed.Queue == "" || sealed.Queue == now {
@@ -242,7 +243,8 @@ func endsBefore(a, b *core.Toleration) bool {
 func sealedMinCount(g *gang.Group, sealed *engine.Sealed) int {
 	needs := g.MinCount
 	if g.Tree != nil {
-		// Groups of the tree that are evicted as a whole are not among these members.
+		// The result must count only members that are evicted one by one, so leave out the groups
+		// that are evicted as a whole.
 		needs = min(needs, g.Tree.LeastSingle())
 	}
 	if !sealed.Known {

@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// Changes counts the changes of the pods that stay on nodes. A search that found no room can be
-// repeated only after a change that may matter to it.
+// Changes counts the changes of the pods that stay on nodes. A search that found no room needs to
+// be repeated only after a change that may matter to the search.
 type Changes struct {
 	// Freeing counts the changes that may free room for a pod that does not depend on other pods.
 	// In such a change, a pod was removed or joined another unit, or a node was added or changed.
@@ -168,11 +168,10 @@ func (o *occupants) fingerprint(rp *core.RunningPod) uint64 {
 	return h.Sum64()
 }
 
-// Changes returns the numbers of changes until the last Level.
+// Changes returns the numbers of changes up to the last call of Level.
 func (c *Cache) Changes() Changes { return c.occupants.changes }
 
-// Respected maps the pods whose reservations are closed to the preemptor to the nodes of these
-// reservations.
+// Respected returns the reservations that the preemptor must respect, as a map from pods to nodes.
 func (v *View) Respected() map[types.UID]string {
 	out := make(map[types.UID]string, len(v.promised))
 	for node, pods := range v.promised {

@@ -131,7 +131,7 @@ type Profiles interface {
 // Delegation reports which resources are delegated. On nodes without a delegated resource,
 // DynamicResources decides whether a request fits.
 type Delegation interface {
-	// Delegates reports whether a DeviceClass maps a resource. The Cache asks this in every Level,
-	// so changes need not be reported.
+	// Delegates reports whether a DeviceClass maps a resource. The Cache asks this in every call of
+	// Level, so changes need not be reported.
 	Delegates(name corev1.ResourceName) bool
 }

@@ -221,8 +221,8 @@ type RankedRoom struct {
 	Reserved bool
 }
 
-// State returns the state of the cluster at the last Level, with the given reservations. Only the
-// goroutine that calls Level may call it. The caller must set Time and Process.
+// State returns the state of the cluster at the last call of Level, with the given reservations.
+// Only the goroutine that calls Level may call it. The caller must set Time and Process.
 func (c *Cache) State(promised []RankedRoom) State {
 	s := c.cluster.Snapshot()
 	d := describer{s: s, resources: s.Resources, dimensions: &c.dimensions}

@@ -49,9 +49,9 @@ type ReservedRoom struct {
 	Respected bool
 }
 
-// View returns a View of the cluster at the last Level for one preemptor, with the given
-// reservations. It ignores a reservation if its node does not exist, or if its pod is already on
-// the node.
+// View returns a View of the cluster for one preemptor, with the given reservations. The View shows
+// the state at the last call of Level. View ignores a reservation if its node does not exist, or if
+// its pod is already on the node.
 func (c *Cache) View(promises []ReservedRoom) *View {
 	v := &View{dimensions: &c.dimensions, nodes: c.nodes, promised: make(map[string][]fwk.PodInfo), overdue: c.overdue, occupants: c.occupants, held: make(map[string][]core.Hold), standing: c.standing, sources: &c.sources}
 	holds := make([]core.Hold, 0, len(promises))
@@ -182,8 +182,8 @@ func (v *View) Unannounced() []types.UID {
 	return out
 }
 
-// Overdue returns the pods that should have terminated long ago, sorted by node and name. Its
-// result is valid until the next Level.
+// Overdue returns the pods that should have terminated long ago, sorted by node and name. The
+// result is valid until the next call of Level.
 func (v *View) Overdue() []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, node := range slices.Sorted(maps.Keys(v.overdue)) {

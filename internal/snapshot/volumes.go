@@ -26,7 +26,7 @@ type volume struct {
 	Claim string `json:",omitempty"`
 	// Open is the request of the claim, without its name. So pods of a StatefulSet, or pods with
 	// ephemeral volumes, are equal although they have different claims. Open is nil if the request
-	// alone does not decide; see openClaimOf.
+	// alone does not determine the possible nodes; see openClaimOf.
 	Open *openClaim `json:",omitempty"`
 }
 
@@ -65,7 +65,8 @@ func volumesOf(pod *corev1.Pod, claims Claims, shared sets.Set[types.NamespacedN
 		volume := volume{Volume: v}
 		switch {
 		case v.PersistentVolumeClaim != nil && shared.Has(types.NamespacedName{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}):
-			// Leave the name of the claim in the key.
+			// Several pods use this claim, so keep its name in the result. Pods with different
+			// shared claims must not be in one class; see classKey.
 		case v.PersistentVolumeClaim != nil:
 			if volume.Open = openClaimOf(pod, &v, v.PersistentVolumeClaim.ClaimName, claims); volume.Open != nil {
 				source := *v.PersistentVolumeClaim
