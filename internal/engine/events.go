@@ -117,8 +117,8 @@ type (
 	// Review asks the caller to check the reservations of the workload, to release them if they are
 	// no longer valid, and then to retry the workload.
 	Review struct{ Key workload.Key }
-	// Overdue says that a terminating pod has exceeded its time. The pod counts as running from now
-	// on.
+	// Overdue says that a terminating pod did not terminate in time. The pod counts as running from
+	// now on.
 	Overdue struct{ Key workload.Key }
 	// Withdraw asks the caller to clear the nominations of reservations that ended unused, in the
 	// framework and in the API. The caller then reports [RoomFreed]. Step retries the work that

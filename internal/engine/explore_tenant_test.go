@@ -10,7 +10,7 @@ import (
 )
 
 // TestEveryOrderOfATenant is like [TestEveryOrder]. It combines the actions of a tenant with the
-// events of a gang that these actions may disturb.
+// gang's events that these actions may disturb.
 func TestEveryOrderOfATenant(t *testing.T) {
 	t.Parallel()
 	disturbed := []string{

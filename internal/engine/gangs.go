@@ -167,8 +167,8 @@ func (gs *Gangs) leaves(key workload.Key) {
 }
 
 // NeedsMembers records the minCount of a PodGroup. minCount is 0 if the PodGroup was deleted or is
-// no gang. NeedsMembers reports whether minCount is lower than before, which protects fewer
-// members.
+// no gang. NeedsMembers reports whether minCount is lower than before. A lower minCount protects
+// fewer members.
 func (gs *Gangs) NeedsMembers(key workload.Key, minCount int) (eased bool) {
 	gs.change(key, func(g *gang) {
 		eased = minCount < g.object.minCount

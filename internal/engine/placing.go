@@ -23,8 +23,8 @@ type placing struct {
 	// takeover is true if the leader gave up its role. The next member that arrives then becomes
 	// the leader.
 	takeover bool
-	// planned maps the members that have a node in the plan, and whose cycle is still to come, to
-	// that node.
+	// planned maps members to their nodes in the plan. It has only the members whose cycle is still
+	// to come.
 	planned map[UID]string
 	// order lists the keys of planned in the order of the plan.
 	order []UID

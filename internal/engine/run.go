@@ -385,8 +385,8 @@ func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
 		return
 	}
 	if r.minCount != g.MinCount {
-		// Only a missing member makes a gang degraded, not a higher minCount. The new minCount
-		// counts members that have not succeeded yet.
+		// Only a missing member makes a gang degraded, not a higher minCount. The new minCount does
+		// not include members that succeeded and were deleted earlier, so forget them.
 		r.complete = r.complete && (g.MinCount < r.minCount || !r.DegradedSince.IsZero())
 		r.minCount, r.succeeded = g.MinCount, nil
 	}

@@ -486,7 +486,7 @@ func TestEndFor(t *testing.T) {
 }
 
 // TestRetryAtEach checks that the end of each pod of RetryAtEach retries the workload, regardless
-// of the other pods that it waits for.
+// of the other pods that the workload waits for.
 func TestRetryAtEach(t *testing.T) {
 	t.Parallel()
 	e := newWorld()

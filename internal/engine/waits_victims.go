@@ -186,8 +186,8 @@ func (w *Waits) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
 	return true, len(v.needed) == 0 || v.each[uid]
 }
 
-// stays records that a pod will not terminate. It ends the waits of the workloads that waited for
-// the pod, also for other pods. It returns these workloads, sorted. The caller holds the lock.
+// stays records that a pod will not terminate. If a workload waits for the pod, stays ends the
+// workload's waits for all pods. It returns these workloads, sorted. The caller holds the lock.
 func (w *Waits) stays(uid string) []workload.Key {
 	keys := slices.SortedFunc(maps.Keys(w.byVictim[uid]), workload.Key.Compare)
 	for _, key := range keys {
