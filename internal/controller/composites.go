@@ -24,14 +24,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// NewComposites returns the CompositePodGroups of c, and adds a handler for them to c. It must be
-// called before c runs.
+// NewComposites returns the CompositePodGroups of c, and adds a handler for them to c. Call
+// NewComposites before c runs.
 func NewComposites(ctx context.Context, c cache.Cache, handlers GroupHandlers) (*Groups, error) {
 	return newGroups(ctx, c, &v1alpha1.CompositePodGroup{}, gang.FromComposite, handlers)
 }
 
 // CompositeResolver fills in the priority of CompositePodGroups from their PriorityClass. If the
-// class of a group does not exist, the group's priority stays empty, and its tree is not scheduled.
+// class of a group does not exist, the group's priority stays empty, and the tree of the group is
+// not scheduled.
 type CompositeResolver struct {
 	client     client.Client
 	priorities priorities

@@ -35,8 +35,8 @@ type GroupHandlers struct {
 	Saved func(types.NamespacedName)
 }
 
-// NewGroups returns the PodGroups of reprieve.dev in c, and adds a handler for them to c. It must
-// be called before c runs.
+// NewGroups returns the PodGroups of reprieve.dev in c, and adds a handler for them to c. Call
+// NewGroups before c runs.
 func NewGroups(ctx context.Context, c cache.Cache, handlers GroupHandlers) (*Groups, error) {
 	return newGroups(ctx, c, &v1alpha1.PodGroup{}, gang.FromPodGroup, handlers)
 }
@@ -71,8 +71,8 @@ func newGroups[T client.Object](ctx context.Context, c cache.Cache, example T, r
 }
 
 // handler returns an event handler that keeps the store equal to the cache of the informer. It
-// reports only changes that affect scheduling. Most changes do not, such as the changes of the
-// status with every member.
+// reports only changes that affect scheduling. Most changes have no such effect: for example, the
+// status changes with every member.
 func (g *Groups) handler(read func(any) (*gang.Group, bool), handlers GroupHandlers) toolscache.ResourceEventHandler {
 	set := func(obj any) {
 		after, ok := read(obj)

@@ -42,8 +42,8 @@ type Labels struct {
 	// bad is called with the key of each annotation whose value is reported. It may be nil.
 	bad func(key string)
 	// begun is the start of this process. Pods that were created earlier and have a node get no
-	// report about keys, because an earlier process sent it. Their values are checked again,
-	// because values may have changed since then.
+	// report about keys, because an earlier process sent it. The values of their annotations are
+	// checked again, because they may have changed since then.
 	begun time.Time
 	told  sets.Set[mislabeled]
 }

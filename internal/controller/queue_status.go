@@ -246,8 +246,9 @@ func (s *QueueStatus) regroup(ctx context.Context) error {
 		return fmt.Errorf("list PodGroups: %w", err)
 	}
 	for i := range all.Items {
-		// Request every PodGroup. A PodGroup that names no queue may still be in a queue. The queue
-		// is then the default of its namespace, or in a label whose key depends on the profile.
+		// Request every PodGroup. A PodGroup whose spec names no queue may still be in a queue: the
+		// default queue of its namespace, or a queue in a label. The key of the label depends on
+		// the profile.
 		s.changed.Request(client.ObjectKeyFromObject(&all.Items[i]))
 	}
 	s.listed = listed

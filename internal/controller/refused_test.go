@@ -17,8 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestTemplateThatIsRefused checks a PodGroup whose API server rejects the fields of the template
-// as invalid. Users see the reason, and there is no retry.
+// TestTemplateThatIsRefused checks the case that the API server rejects the fields of a template in
+// a PodGroup as invalid. Users see the reason, and there is no retry.
 func TestTemplateThatIsRefused(t *testing.T) {
 	t.Parallel()
 	pg := gangGroup(2)

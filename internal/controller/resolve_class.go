@@ -46,8 +46,8 @@ func (p priorities) of(name string) (*resolution, error) {
 	return resolutionOf(class), nil
 }
 
-// byDefault returns the values of the global default class. If there are several, the class with
-// the lowest priority counts, as for Pods.
+// byDefault returns the values of the global default class. If several classes are global defaults,
+// the class with the lowest priority counts, as for Pods.
 func (p priorities) byDefault() (*resolution, error) {
 	all, err := p.classes.List(labels.Everything())
 	if err != nil {

@@ -133,8 +133,8 @@ func (s *Status) unserved(m *gang.Members) gang.Verdict {
 const emptyTime = time.Minute
 
 // tellEmpty reports once that a group has had no pods for emptyTime. again is the delay before the
-// next check; 0 for no check. If the status shows that an earlier process has already reported it,
-// tellEmpty does not repeat the report.
+// next check; 0 for no check. If the status shows that an earlier process has already sent the
+// report, tellEmpty does not repeat it.
 func (s *Status) tellEmpty(pg *v1alpha1.PodGroup, m *gang.Members) (again time.Duration) {
 	t, now := s.toldOf(client.ObjectKeyFromObject(pg)), s.clock.Now()
 	// Do not report derived groups and native PodGroups. Users add no pods to a derived group, and

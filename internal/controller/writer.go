@@ -48,8 +48,8 @@ func (w *writer) remove(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.R
 }
 
 // isDue reports whether to delete a PodGroup at once, so that it is created again with the settings
-// in the parameter now. If the PodGroup must be deleted later, later is the delay before the next
-// check; otherwise 0.
+// in the parameter now. If the deletion must wait, later is the delay before the next check;
+// otherwise 0.
 func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group, members *gang.Members,
 ) (due bool, later time.Duration) {
 	key := client.ObjectKeyFromObject(pg)
