@@ -38,7 +38,7 @@ func AmountsOf(list corev1.ResourceList) Amounts {
 }
 
 // grantOf converts a quota or a limit. Parts of a unit do not count, so a limit of 500m of a device
-// admits no device. The API server rejects such quantities of devices and pods. Earlier versions of
+// admits no device. The API server rejects fractions of devices and pods. Earlier versions of
 // Reprieve accepted them, so a Queue may still have one.
 func grantOf(list corev1.ResourceList) Amounts {
 	out := AmountsOf(list)

@@ -261,7 +261,7 @@ func (l *layout) hasPoolsOf(other *layout) bool {
 }
 
 // reachedBy returns a bit for each class that can run on a node. It ignores the taints of a closed
-// node, because only running pods count there.
+// node, because such a node gets no new pods.
 func (l *layout) reachedBy(g *nodeEntry, size int) (out uint64) {
 	kind := nodeKind{taints: g.node.Spec.Taints}
 	for i, class := range l.classes {

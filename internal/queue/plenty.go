@@ -219,8 +219,8 @@ func (b *Ledger) mayTake(k *nodeKind, request Amounts, t *terms) bool {
 }
 
 // takers are the nodes of one kind, with the pods that they may take. Bit i of who is set if the
-// pods of kind i may run there. slots has, for each node, the number of additional pods, and all is
-// the sum.
+// pods of kind i may run there. slots has, for each node, the number of additional pods that fit
+// there, and all is the sum over the nodes.
 type takers struct {
 	*nodeKind
 	who   uint64

@@ -180,7 +180,7 @@ func (s *Snapshot) words(amounts fairshare.Amounts) string {
 }
 
 // MissingQuotas returns, by queue name, the part of each quota that the pods of the queue request
-// and do not have. It has an entry for each resource with a quota, which is 0 if nothing is
+// and do not have. It has an entry for each resource with a quota. The entry is 0 if nothing is
 // missing.
 func (s *Snapshot) MissingQuotas() map[string]corev1.ResourceList {
 	out := make(map[string]corev1.ResourceList, s.Tree.Len())

@@ -58,8 +58,8 @@ func (b *Ledger) tolerate(d *pendingPods, more int64) {
 }
 
 // reach marks a node as shunned if no waiting work of a queue tolerates its taints. No queue can
-// use the free resources of such a node. If they counted as capacity, there would seem to be enough
-// for all queues, and no queue would have to return borrowed resources.
+// use the free resources of such a node. If these resources counted as capacity, there would seem
+// to be enough for all queues, and no queue would have to return borrowed resources.
 func (b *Ledger) reach() {
 	if !b.unreached {
 		return

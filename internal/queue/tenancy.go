@@ -36,8 +36,8 @@ type Work struct {
 
 // OtherWords finds the queue that a pod names in the labels or annotations of another scheduler.
 type OtherWords interface {
-	// QueueOf returns the queue that a pod names in such keys; "" for none. It also returns "" if
-	// the pod's profile does not read these keys.
+	// QueueOf returns the queue that a pod names in keys of the other scheduler; "" for none. It
+	// also returns "" if the pod's profile does not read these keys.
 	QueueOf(pod *corev1.Pod) string
 }
 
@@ -239,8 +239,8 @@ func unknownNamespace(name string) gang.Verdict {
 	return gang.Verdict{Reason: v1alpha1.ReasonPending, Message: fmt.Sprintf("namespace %q is not known yet", name)}
 }
 
-// IsBar reports whether a verdict is a reason why Claim blocks work. ReasonPending is not, because
-// the missing information arrives without a change by users.
+// IsBar reports whether a verdict is a reason why Claim blocks work. ReasonPending is no such
+// reason, because the missing information arrives without a change by users.
 func IsBar(v gang.Verdict) bool {
 	switch v.Reason {
 	case v1alpha1.ReasonQueueNotFound, v1alpha1.ReasonQueueNotLeaf, v1alpha1.ReasonQueueUnusable,
