@@ -11,8 +11,8 @@
 //   - Dry run: if the API server has refused deletions in the namespace, test the deletion first.
 //     See [Refusals].
 //   - Nominations: write the preemptor's node to status.nominatedNodeName.
-//   - Unbound victims: if a victim has a node but no binding yet, the scheduler returns it to its
-//     queue. No call to the API server is needed.
+//   - Unbound victims: if a victim has a node but no binding yet, the scheduler returns the victim
+//     to the scheduler's queue. No call to the API server is needed.
 //   - Intents: for each PodGroup that is evicted as a whole, write the list of the pods to delete
 //     (status.disruption) and its DisruptionTarget condition, in one write. The first delete
 //     follows only after all intents are written. So if the API server refuses an intent, the

@@ -286,8 +286,8 @@ func (x *execution) persist(ctx context.Context, c podstatus.Claim) error {
 	return err
 }
 
-// turnBack asks the scheduler to return each victim without a binding to its queue. It removes
-// these victims from their units.
+// turnBack asks the scheduler to return each victim without a binding to the scheduler's queue. It
+// removes these victims from their units.
 func (x *execution) turnBack(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	for _, u := range x.units {

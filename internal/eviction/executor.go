@@ -166,7 +166,8 @@ func (e *Executor) finished(ctx context.Context, order *Order, outcome Outcome, 
 }
 
 // each calls do for the items in order, at most maxParallel at a time. After the first failure it
-// begins no further call. It returns the remaining items, without a call, and the first error.
+// begins no further call. left has the items that were not passed to do, and err is the first
+// error.
 func each[T any](items []T, do func(T) error) (left []T, err error) {
 	var g errgroup.Group
 	g.SetLimit(maxParallel)

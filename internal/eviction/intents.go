@@ -23,8 +23,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// againWithin is the maximum time between two preemptions of a group for the second to count as
-// preempted again.
+// againWithin is the maximum time between two preemptions of a group that counts as preempted
+// again.
 const againWithin = time.Hour
 
 // intents writes the intents to evict groups (status.disruption). Its client reads from the API

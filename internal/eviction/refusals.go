@@ -154,8 +154,8 @@ func (r *Refusals) NoteObject(namespace, node string, uid types.UID) {
 	changed(node)
 }
 
-// record returns the record of a pod that was refused now, and creates it if there is none. The
-// caller holds the lock.
+// record returns the record of a pod whose deletion was refused now, and creates it if there is
+// none. The caller holds the lock.
 func (r *Refusals) record(namespace, node string, uid types.UID, now time.Time) *refusedPod {
 	known, ok := r.pods[uid]
 	if !ok || now.Sub(known.last) > doubtful+longestRefusal {
