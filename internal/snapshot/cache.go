@@ -383,7 +383,8 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 	return c.cluster.SetNode(&state)
 }
 
-// countLate adds a pod to the usage of its queue that lasts as long as the pod exists.
+// countLate adds a pod to unleft, so that the pod counts as usage of its queue as long as the pod
+// exists.
 func (c *Cache) countLate(node string, cp *core.Pod, pod *corev1.Pod) {
 	if q := c.sources.Queues.QueueOf(pod); q != "" {
 		c.unleft[node] = append(c.unleft[node], core.Hold{Request: cp.Request, Queue: q})

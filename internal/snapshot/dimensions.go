@@ -109,10 +109,10 @@ func (d *dimensions) amounts(res fwk.Resource, pods int) core.Amounts {
 	return out
 }
 
-// request returns the request of a member of the preemptor. If it requests resources that no node
-// has, their sum is in the spare position, and their names are returned. It leaves out resources
-// that the profile ignores. It also leaves out resources that DynamicResources decides about on
-// every node.
+// request returns the request of a member of the preemptor. If the member requests resources that
+// no node has, their sum is in the spare position, and their names are returned. The result leaves
+// out resources that the profile ignores. It also leaves out resources that DynamicResources
+// decides about on every node.
 func (d *dimensions) request(res fwk.Resource, filter ResourceFilter) (core.Amounts, []string) {
 	out := d.amounts(res, 1)
 	var unknown []string

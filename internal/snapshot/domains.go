@@ -9,11 +9,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// PreferredLevels returns the topology domains for a gang that prefers to share them. It returns
-// the domains for each of the label keys, the nearest level first; see [View.RequiredDomain]. A
-// domain is always inside one domain of each farther level. If the same label value occurs in
-// several domains of a farther level, the names begin with the values of the farther levels:
-// "zone-a/rack-1".
+// PreferredLevels returns the topology domains for a gang whose members prefer to be in one domain.
+// It returns the domains for each of the label keys, the nearest level first; see
+// [View.RequiredDomain]. A domain is always inside one domain of each farther level. The same label
+// value may occur in several domains of a farther level. The names of such domains then begin with
+// the values of the farther levels: "zone-a/rack-1".
 func (v *View) PreferredLevels(keys, members []string) []core.PreferredLevel {
 	levels := make([]core.PreferredLevel, 0, len(keys))
 	for i, key := range keys {

@@ -54,7 +54,8 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	queue, counts := s.queueOfGroup(g, &run.Sealed), priority
 	if !degraded.Stale {
 		// A stale gang counts with its scheduling priority. If its priority as a victim were
-		// raised, two stale gangs could wait for each other.
+		// raised, two stale gangs could wait for each other, because neither could preempt the
+		// other.
 		counts = s.Groups.VictimPriority(g, priority, queue)
 	}
 	out := &core.Group{
@@ -172,7 +173,7 @@ func (s *Sources) queueOfGroup(g *gang.Group, sealed *engine.Sealed) string {
 }
 
 // sealedToleration returns the toleration of a group whose members may have been placed with other
-// classes. It protects only as far as all these classes do.
+// classes than the present one. It protects only as far as all these classes do.
 func (s *Sources) sealedToleration(sealed *engine.Sealed, g *gang.Group, now *core.Toleration, since time.Time) *core.Toleration {
 	if now == nil || !sealed.Known || g.Priority == nil || sealed.Class == g.PriorityClassName && !sealed.Mixed {
 		return now

@@ -200,8 +200,7 @@ type StateQueue struct {
 	FairShare StateAmounts `json:"fairShare"`
 	// Used is the usage of the units in the queue and in all queues below it.
 	Used StateAmounts `json:"used"`
-	// OverQuotaWeight and Priority determine the part that the queue gets of the capacity that no
-	// quota claims.
+	// OverQuotaWeight and Priority determine the queue's part of the capacity that no quota claims.
 	OverQuotaWeight int64 `json:"overQuotaWeight"`
 	Priority        int32 `json:"priority"`
 	// PreemptMinRuntime and ReclaimMinRuntime are the times that the queue's work is protected

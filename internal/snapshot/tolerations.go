@@ -126,8 +126,8 @@ func (t *ClassTolerations) OfGroup(g *gang.Group, priority int32, start time.Tim
 	return t.of(name, start)
 }
 
-// defaultClass returns the global default class; nil for none. If there are several, it returns the
-// class with the lowest value, as for pods.
+// defaultClass returns the global default class; nil for none. If several classes are global
+// defaults, it returns the class with the lowest value, as for pods.
 func (t *ClassTolerations) defaultClass() *schedulingv1.PriorityClass {
 	all, err := t.classes.List(labels.Everything())
 	if err != nil {

@@ -214,8 +214,8 @@ func Placed(d *core.Decision) iter.Seq2[types.UID, string] {
 
 // Replacement reports whether the pods of a unit are created again after their eviction, and may
 // then preempt. A pod is created again if it has a controller. If a group is evicted as a whole,
-// each of its pods must have one. A static pod is never evicted. The preemption policy of the group
-// takes precedence over the policies of the pods.
+// each of its pods must have a controller. A static pod is never evicted. The preemption policy of
+// the group takes precedence over the policies of the pods.
 func (v *View) Replacement(unit int) core.Replacement {
 	var pods []*corev1.Pod
 	for i := range v.Cluster.Units[unit].Pods {

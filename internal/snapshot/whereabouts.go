@@ -21,7 +21,7 @@ func newWhereabouts() whereabouts {
 }
 
 // set replaces the groups of the pods on a node. groups may be unsorted and have duplicates. set
-// changes it.
+// changes the slice.
 func (w *whereabouts) set(node string, groups []types.NamespacedName) {
 	slices.SortFunc(groups, byNamespaceAndName)
 	now, before := slices.Compact(groups), w.groups[node]
