@@ -58,8 +58,8 @@ type shape struct {
 
 func (s *shape) pods() int { return s.nodes * s.perNode }
 
-// podShape returns a shape with a single preemptor. Each node runs 30 pods, and the preemptor needs
-// the room of four of them.
+// podShape returns a shape whose preemptor is a single pod. Each node runs 30 pods, and the
+// preemptor needs the room of four of them.
 func podShape(nodes int) shape {
 	return shape{
 		nodes: nodes, node: amounts{30_000, 128, 0},
@@ -221,8 +221,8 @@ func newMember(i int, a amounts) *corev1.Pod {
 	return pod
 }
 
-// apart adds constraints to a pod: it must run on every second node, and on another node than other
-// pods with these constraints.
+// apart adds constraints to a pod: it must run on a node of the even pool, and no two pods with
+// these constraints may share a node.
 func apart(pod *corev1.Pod) {
 	pod.Spec.NodeSelector = map[string]string{poolLabel: pool(0)}
 	oneAHost(pod)
@@ -345,7 +345,7 @@ func (h *hostSpread) Place(_, node int) { h.placed[node]++ }
 // Unplace reverts Place.
 func (h *hostSpread) Unplace(_, node int) { h.placed[node]-- }
 
-// Admits returns a reason if the node is not one of every second node.
+// Admits returns a reason to reject the node if its index is odd, and "" otherwise.
 func (*hostSpread) Admits(_, node int) string {
 	if node%2 == 1 {
 		return "didn't match the node selector"

@@ -15,10 +15,11 @@ const (
 	checksumAnnotation = "checksum/config"
 )
 
-// alike removes the intended differences between the objects of kustomize and of the chart:
+// alike removes the intended differences between the objects that kustomize renders and the objects
+// that the chart renders:
 //
-//   - Both replace the Pods when the configuration changes. Kustomize appends a hash to the name of
-//     the ConfigMap; the chart adds a checksum to the Pods' template.
+//   - Kustomize and the chart both replace the Pods when the configuration changes. Kustomize
+//     appends a hash to the name of the ConfigMap; the chart adds a checksum to the Pods' template.
 //   - Only the chart annotates CustomResourceDefinitions, so that Helm does not delete them.
 //   - The texts of the configuration differ, so their parsed contents are compared.
 func alike(t *testing.T, all objects) objects {

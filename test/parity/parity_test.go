@@ -304,8 +304,9 @@ func (r *rig) oursBest(t *testing.T, c *cluster, state fwk.CycleState, statuses 
 	return v
 }
 
-// check checks two conditions: without the victims, the preemptor passes the filters on its node;
-// if one of the victims stays, the preemptor fails.
+// check checks the victims of a decision. They must run on the node of the decision and have lower
+// priorities than the preemptor. Without the victims, the preemptor must pass the filters on the
+// node. If one of the victims stays, the preemptor must fail the filters.
 func (r *rig) check(t *testing.T, c *cluster, v verdict) {
 	t.Helper()
 	passes := func(gone []*corev1.Pod) bool {

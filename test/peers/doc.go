@@ -19,8 +19,8 @@
 // Kueue: nominal quotas are quotas. A limit is the sum of the nominal quota and the borrowing
 // limit. Cohorts are parent queues. Their quota is the sum of the quotas below them and their own
 // quota. The topmost cohort has no queue; its own capacity is a node. Fair weights are weights.
-// Lending limits and policies have no counterpart in Reprieve, so they are notes. Each flavor of a
-// resource is a resource.
+// Lending limits and policies have no counterpart in Reprieve, so the files mention them in notes.
+// Each flavor of a resource is a resource.
 //
 // Volcano: the tests permit victims in all other queues. So the queue of the reclaimer has a quota
 // that lets it reclaim from them.

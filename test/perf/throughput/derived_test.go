@@ -14,8 +14,8 @@ import (
 )
 
 // derived runs the part of Reprieve that creates PodGroups for Jobs and similar objects, with the
-// settings of the default configuration. The pods of the workloads have no such owner, but the part
-// checks each pod.
+// settings of the default configuration. The pods of the workloads have no such owner. But this
+// part checks each pod, so its time belongs to the measurement.
 type derived struct {
 	resolver      *grouping.Resolver
 	follower      *grouping.Follower

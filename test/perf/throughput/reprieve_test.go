@@ -150,7 +150,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		return fmt.Errorf("the handle %T is no framework", handle)
 	}
 	a.controllers = func() error {
-		// At this time, no pod exists.
+		// No pod exists yet, so no scheduling cycle uses the framework during this call.
 		framework.SetAPICacher(statuses)
 		go statuses.Run()
 		shared := plugins.Scheduler()
