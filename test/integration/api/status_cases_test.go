@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// disruptionCases returns the cases for status.disruption of groups with a spec. The field records a
-// preemption of the whole group. The scheduler writes it before it evicts the group. If the API
-// server rejected valid records, the scheduler could not preempt the group.
+// disruptionCases returns the cases for status.disruption of a group with the given spec. The field
+// records a preemption of the whole group. The scheduler writes it before it evicts the group. If
+// the API server rejected valid records, the scheduler could not preempt the group.
 func disruptionCases(spec string) map[string]validationCase {
 	const at = "status.disruption"
 	record := func(preemptor, rule, message, time, pods string) string {

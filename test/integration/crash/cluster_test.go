@@ -9,9 +9,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// priorityClasses has the priority classes of victims ("low" and above) and of the preemptor
-// ("high"). The pods with the classes between may be preempted by priority, but the preemptor does
-// not need their room.
+// priorityClasses maps the names of the PriorityClasses to their values. The victims have the class
+// "low", and the preemptor has "high". Pods of the two classes between may be preempted by
+// priority, but the preemptor does not need their room.
 var priorityClasses = map[string]int32{"low": 100, "lowish": 200, "mid": 500, "high": 1000}
 
 // cluster is a control plane without a scheduler. The tests start schedulers, whose API calls pass

@@ -22,8 +22,8 @@ import (
 // follow before a scheduler continues.
 type point struct {
 	seed uint64
-	// write is the number of the eviction's first write that does not reach the API server. The
-	// first write has the number 1.
+	// write is the number of the first write of the eviction that does not reach the API server.
+	// The numbers start at 1.
 	write int
 	// apiServer is true if the API server is killed before the scheduler, and started again.
 	apiServer bool

@@ -147,7 +147,8 @@ func (w *world) checkSuccess(t *testing.T, s stage.Metrics, within time.Duration
 	if sum := ofProfile(s, durations+"_sum", operation, succeeded); sum < slowDelete.Seconds() || sum > within.Seconds() {
 		t.Errorf("The success took %v s, want between %v and %v", sum, slowDelete, within)
 	}
-	// Each attempt counts as one search, because a gang counts once regardless of its size.
+	// Each attempt follows one search that finds victims. A search for a gang counts once,
+	// regardless of the number of members.
 	attempts := ofProfile(s, executions, operation)
 	if n := ofProfile(s, "reprieve_preemption_attempts_total", `preemptor="gang"`, `result="preempts"`); n != attempts {
 		t.Errorf("%v searches found whom to take, want %v as of the preemptions", n, attempts)

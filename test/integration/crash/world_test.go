@@ -31,8 +31,8 @@ const (
 	neededCPUs = 9
 )
 
-// neededGroups are the groups that a preemption must evict. sparedGroups are groups of low priority
-// that it must not evict. Each group has a member on every node.
+// neededGroups are the groups that a preemption must evict. sparedGroups are groups that the
+// preemptor may evict, but does not need to evict. Each group has a member on every node.
 var (
 	neededGroups = []string{"low-a", "low-b", "low-c", "low-d"}
 	sparedGroups = []string{"spared"}
@@ -119,7 +119,7 @@ func (w *world) preempt(t *testing.T) {
 	t.Helper()
 	priority := "high"
 	if w.queued {
-		// The priority does not matter for work of other queues.
+		// Reclaim may evict work of another queue regardless of priority.
 		priority = "low"
 	}
 	if err := w.createGroup(t.Context(), "urgent", priority, false); err != nil {

@@ -19,9 +19,9 @@ const (
 	// terminationTimeout is the scheduler's setting for overdue pods: a pod may exist for this time
 	// after its grace period.
 	terminationTimeout = 30 * time.Second
-	// promptly is the longest time until the scheduler replaces a reservation on a lost node. It
-	// usually takes a second or two. The scheduler's periodic retry would come much later, so it
-	// cannot be the cause.
+	// promptly is the longest time until the scheduler replaces a reservation on a lost node. The
+	// replacement usually takes a second or two. The scheduler's periodic retry would come much
+	// later, so a replacement within this time has another cause.
 	promptly = 20 * time.Second
 )
 
@@ -119,7 +119,7 @@ func (e *env) nominated(ctx context.Context) []string {
 // short returns the name of a node without the prefix of the test.
 func (e *env) short(node string) string { return strings.TrimPrefix(node, e.NodeName("")) }
 
-// letGo removes the finalizers of all terminating pods, so that they are removed.
+// letGo removes the finalizers of all terminating pods, so that the API server deletes these pods.
 func (e *env) letGo() {
 	e.Helper()
 	ctx := context.WithoutCancel(e.Context())

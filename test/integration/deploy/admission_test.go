@@ -219,8 +219,8 @@ func testPriorityPolicies(t *testing.T, c *cluster) {
 				return
 			}
 			tc.before.SetNamespace(own.Name)
-			// Reprieve's ServiceAccount may not create objects. So a user in the group of
-			// administrators creates it with the name of the account.
+			// Reprieve's ServiceAccount may not create objects. So create the object as a user with
+			// the name of this account, in the group of administrators.
 			inName := c.as(t, account, "system:masters")
 			if err := inName.Create(t.Context(), tc.before); err != nil {
 				t.Fatal(err)
@@ -358,8 +358,9 @@ type warnings struct{ texts []string }
 // HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { w.texts = append(w.texts, text) }
 
-// testTolerationWarning checks that the API server accepts a class whose toleration has no effect
-// on higher priorities, and that it returns a warning.
+// testTolerationWarning checks that the API server accepts a class whose toleration protects from
+// no preemptor: the minimum admits every priority above the class. The API server must return a
+// warning about such a class.
 func testTolerationWarning(t *testing.T, c *cluster) {
 	for name, tc := range map[string]struct {
 		minimum, seconds string

@@ -80,8 +80,9 @@ func TestGroups(t *testing.T) {
 	c.waitHeld(t, ghost, "OwnerUnknown", "does not serve")
 }
 
-// testShape checks that the pods of an annotated Job become a gang. If the annotation is removed
-// while the pods run, they must stay a gang, and an event on the PodGroup must report it.
+// testShape checks that the pods of an annotated Job become a gang. If the annotation is changed to
+// false while the pods run, they must stay a gang. An event on the PodGroup must report that the
+// change has no effect.
 func (c *cluster) testShape(t *testing.T) {
 	t.Helper()
 	template := newPod("", "groups", "").Spec

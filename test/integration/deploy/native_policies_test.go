@@ -22,8 +22,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestNativeTenant tests the component's admission policies for PodGroups of scheduling.k8s.io.
-// They must reject the same changes that the base policies reject for PodGroups of reprieve.dev.
+// TestNativeTenant tests the admission policies of nativeComponent for PodGroups of
+// scheduling.k8s.io. They must reject the same changes that the base policies reject for PodGroups
+// of reprieve.dev.
 func TestNativeTenant(t *testing.T) {
 	if stage.Kubernetes(t).Minor < 36 {
 		t.Skip("Kubernetes has no such PodGroups")
@@ -82,7 +83,8 @@ func testNativeDeletion(t *testing.T, c *cluster, tenant client.Client) {
 		eventually(t, "the refusal", func(ctx context.Context) string {
 			return refusedBy(tenant.Delete(ctx, nativeGang(t, "short", ""), client.DryRunAll), "has members on nodes")
 		})
-		// The gang has fewer members than it needs, but one member still has a node.
+		// Delete one of the two members. The gang is then below minCount, but the other member
+		// still has a node.
 		if err := tenant.Delete(t.Context(), newPod("short-0", "", "")); err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +287,7 @@ func testNativeStatus(t *testing.T, c *cluster) {
 	}
 }
 
-// TestNativePoliciesWithoutTheAPI checks the component's admission policies on an API server
+// TestNativePoliciesWithoutTheAPI checks the admission policies of nativeComponent on an API server
 // without PodGroups of scheduling.k8s.io. They must cause no error and no warning, and the base
 // policies must work as usual.
 func TestNativePoliciesWithoutTheAPI(t *testing.T) {

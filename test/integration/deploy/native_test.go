@@ -43,8 +43,8 @@ func added(t *testing.T, m manifests) []permission {
 	return slices.DeleteFunc(permissions(t, m), func(p permission) bool { return slices.Contains(base, p) })
 }
 
-// TestNativeWorkloadAPI runs the scheduler with the permissions of the component, on a cluster that
-// serves PodGroups of scheduling.k8s.io.
+// TestNativeWorkloadAPI runs the scheduler with the permissions of nativeComponent, on a cluster
+// that serves PodGroups of scheduling.k8s.io.
 func TestNativeWorkloadAPI(t *testing.T) {
 	if stage.Kubernetes(t).WorkloadAPI == "v1alpha1" {
 		testWorkloadRefs(t)

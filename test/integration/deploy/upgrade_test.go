@@ -157,7 +157,7 @@ func testUpgradeAgain(t *testing.T, h *helm, w *workWatch) {
 
 // testForward rolls back to the last release, and then to the revision of the upgrade. The second
 // command may fail: Helm sends an invalid patch for the CRDs that the last release does not have.
-// Then the command must succeed when it is repeated.
+// If it fails, it must succeed when it is repeated.
 func testForward(t *testing.T, h *helm, w *workWatch) {
 	h.run(t, "rollback", release, "1", "--wait")
 	added := h.addedDefinitions(t)

@@ -53,8 +53,8 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// TestTwice checks that twice counts a second binding that the API server rejected, unless the
-// first request was interrupted.
+// TestTwice checks that twice reports a pod that was bound twice. A second binding that the API
+// server rejected counts too, unless the first request was interrupted.
 func TestTwice(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

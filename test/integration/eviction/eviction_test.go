@@ -1,6 +1,6 @@
 // Package eviction tests evictions on a real API server. An eviction must not delete a new pod that
 // has the name of a victim. If the API server rejects the deletion of one victim, the eviction must
-// not delete the other victims whose room alone is useless.
+// not delete the other victims if their room alone is useless.
 package eviction
 
 import (

@@ -61,8 +61,8 @@ func requireStays(t *testing.T, kube kubernetes.Interface, pod *corev1.Pod) {
 }
 
 // TestRefusedDeletions tests orders with deletions that the API server rejects: because of an
-// admission policy, or because a webhook does not answer. When the eviction finds out, it must
-// delete no more pods, and must not have deleted only some pods of a group.
+// admission policy, or because a webhook does not answer. The eviction must return an error and
+// delete no victim of the order.
 func TestRefusedDeletions(t *testing.T) {
 	config := startAPIServer(t)
 	kube, groups := clientsOf(t, config)
