@@ -90,8 +90,11 @@ func firstOf(s *stage.Stage, all []*application) *application {
 }
 
 // operate creates the workers of each running driver. It returns "" if all workers of app have a
-// node, and otherwise describes the missing workers. It must read all pods with one request,
-// because the next driver starts as soon as all workers of the previous driver have a node.
+// node, and otherwise describes the missing workers. The test fails if two drivers lack workers.
+//
+// The next driver starts as soon as all workers of the previous driver have a node. So operate
+// reads all pods with one request: otherwise it could see the previous driver before that moment,
+// and the next driver after it.
 func operate(ctx context.Context, s *stage.Stage, app *application, all []*application, made map[string]bool) string {
 	pods := s.Pods(ctx, "app-")
 	lacking, says := 0, "its driver does not run"

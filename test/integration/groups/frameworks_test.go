@@ -336,8 +336,9 @@ func leaderPlaced(s *stage.Stage) {
 	leaderFirst(s, on+", "+lwsLabel+"exclusive-topology: kubernetes.io/hostname", "LeaderCreated")
 }
 
-// oldSize tests a rollout to another size. If the pods of a replica are created again in the old
-// size, before the rollout reaches the replica, the gang must have the old size.
+// oldSize changes the number of pods in each replica of a LeaderWorkerSet. A rollout replaces one
+// replica after another. If the pods of a replica are created again with the old size, before the
+// rollout reaches the replica, its gang must have the old size.
 func oldSize(s *stage.Stage) {
 	s.AddNodes(8, "a")
 	root := lws(s, on, "LeaderCreated", 2)

@@ -21,9 +21,9 @@ spec:
 `
 
 // TestPlanOfADerivedGroup tests the command plan for a Job that requests a gang. The plan must have
-// one decision for all its pods. It must be the same for the cluster and for a snapshot, and the
-// scheduler must act accordingly. A user without permission to read Jobs must get one line about
-// that, and the other results.
+// one decision for all pods of the Job. It must be the same for the cluster and for a snapshot, and
+// the scheduler must act accordingly. A user without permission to read Jobs must get one line
+// about the missing permission, and the other results.
 func TestPlanOfADerivedGroup(t *testing.T) {
 	s := newStand(t)
 	s.allow()

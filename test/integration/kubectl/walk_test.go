@@ -80,8 +80,9 @@ func sameAside(answer string) string {
 	return answer
 }
 
-// tellsAll reports whether an output has the same lines as the page. The cluster has events and the
-// page's snapshot has none, so each line of the output may be longer.
+// tellsAll reports whether an output has as many lines as the page, and each line begins with the
+// line of the page. A line may continue, because the cluster has events and the page's snapshot has
+// none.
 func tellsAll(got, want string) bool {
 	lines, wanted := strings.Split(got, "\n"), strings.Split(want, "\n")
 	return slices.EqualFunc(lines, wanted, strings.HasPrefix)

@@ -23,8 +23,8 @@ func TestAnswersToTryAgain(t *testing.T) {
 		"deletes":                    {Verb: "delete", Resource: "pods"},
 		"the victims' conditions":    {Verb: "patch", Resource: "pods", Subresource: "status"},
 		"the binding of a preemptor": {Verb: "create", Resource: "pods", Subresource: "binding"},
-		// The intent is written with another verb for each of the two APIs of PodGroups. So the
-		// request has no verb.
+		// The scheduler writes the intent to preempt with a different verb for each of the two APIs
+		// of PodGroups. So this request matches every verb.
 		"the intent on a PodGroup": {Resource: "podgroups", Subresource: "status", Name: "victim"},
 	}
 	for call, request := range calls {

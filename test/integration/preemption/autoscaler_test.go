@@ -258,8 +258,8 @@ func TestPlacedAtOnceSaysNothing(t *testing.T) {
 		e.waitRunning(urgent)
 		e.Never("no status is written", func(context.Context) string {
 			for _, call := range e.proxy.Calls(e.statuses()) {
-				// Ignore other writes. The scheduler writes the node of a pod that has waited at
-				// Permit for a second.
+				// Ignore other writes. The scheduler also writes the nominated node of a pod that
+				// has waited at Permit for a second.
 				if strings.Contains(string(call.Body), "PodScheduled") {
 					return call.Name + ": " + string(call.Body)
 				}

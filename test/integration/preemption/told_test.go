@@ -19,8 +19,8 @@ import (
 // conditions and events of the victim and of the preemptor must name each other and the rule.
 func TestVictimsAreToldAndHaveTheirTime(t *testing.T) {
 	t.Parallel()
-	// Finalizers keep the victims, so that the test can read their status. The grace period begins
-	// before that.
+	// grace is the grace period of the victims in seconds. A finalizer keeps each victim after its
+	// grace period until the test has read its status.
 	const grace = 10
 	cases := map[string]struct{ victim, preemptor int }{
 		"a pod for a pod":      {},
@@ -69,9 +69,9 @@ func TestVictimsAreToldAndHaveTheirTime(t *testing.T) {
 	}
 }
 
-// waitTold waits until all victims are terminating and have the phrases in their status. It maps
-// the name of a victim to the end of its grace period. It reads all victims with one request,
-// because a victim's status can be read only during its grace period.
+// waitTold waits until all victims have been seen terminating with the phrases in their status. If
+// they are a group, its status must have the phrases too. waitTold maps the name of a victim to the
+// end of its grace period.
 func (e *env) waitTold(victim unitSpec, grace int64, phrases []string) map[string]time.Time {
 	e.Helper()
 	ends := map[string]time.Time{}

@@ -215,8 +215,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestVictimsAtPermit tests a gang whose first member waits at Permit for the second member. Both
-// must return to the scheduling queue, and must not be deleted. An extender holds the second member
-// in its scheduling cycle until the preemptor is the next pod in the queue.
+// members must return to the scheduling queue, and must not be deleted. An extender holds the
+// second member in its scheduling cycle until the preemptor is the next pod in the queue.
 //
 //nolint:tparallel // There is one extender, and one scheduler that asks it.
 func TestVictimsAtPermit(t *testing.T) {
