@@ -45,8 +45,8 @@ spec:
 			c.pod(name, 4, "", map[string]string{v1alpha1.LabelPodGroup: "whole"}, by("brief"))
 		}
 		c.Runs("whole", 2)
-		// The min-runtime must be longer than the earlier steps of the test, because its value is
-		// part of the running scheduler's configuration.
+		// This min-runtime is part of the running scheduler's configuration, so the test cannot
+		// choose it now. It must be longer than the earlier steps of the test.
 		const guaranteed = 30 * time.Second
 		c.protected("whole", guaranteed)
 		began := c.group(c.Context(), "whole").Status.StartTime.Time

@@ -12,9 +12,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
-// TestNoSecondDoor protects the work of a queue while an eviction is in progress. The scheduler
-// must complete what the eviction has begun, and must not begin to evict other work. The table in
-// TestWindowThatEnds has the ways in which protection can begin.
+// TestNoSecondDoor gives the work of a queue a min-runtime while an eviction is in progress. The
+// scheduler must complete what the eviction has begun, and must not begin to evict other work.
+// TestWindowThatEnds covers the rules that protect work for a time.
 func TestNoSecondDoor(t *testing.T) {
 	t.Parallel()
 	c := behindProxy(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestReclaim tests a queue whose fair share is borrowed by another queue. It must reclaim exactly
-// its fair share, regardless of priorities.
+// TestReclaim tests two queues. One has borrowed the fair share of the other. The other queue must
+// reclaim exactly its fair share, regardless of priorities.
 func TestReclaim(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -102,8 +102,8 @@ spec:
 	}
 }
 
-// TestLimit tests work that would exceed the limit of its queue. It must wait, even if the cluster
-// has room. A gang must wait as a whole.
+// TestLimit tests work that would exceed the limit of its queue. The work must wait, even if the
+// cluster has room. A gang must wait as a whole.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)

@@ -30,7 +30,7 @@ func TestReclaimThatIsOvertaken(t *testing.T) {
 			wantBorrowed: 2, wantHeirs: 2,
 		},
 		"by the end of the victims' queue": {
-			// Without its queue, the remaining work of the borrower can be preempted by priority.
+			// After this queue is deleted, its remaining work may be preempted by priority.
 			change:    func(p *proxied) { p.deleteQueue("borrower") },
 			wantClaim: 1, wantBorrowed: 2,
 		},

@@ -9,7 +9,7 @@ import (
 
 // soon is the longest time until work is placed after a change of fair shares, including the
 // eviction of its victims. It is generous for busy machines. The scheduler's periodic retry would
-// come minutes later, so it cannot be the cause.
+// come minutes later, so a placement within this time has another cause.
 const soon = 50 * time.Second
 
 // within calls a function, and fails the test if it takes longer than a bound. It returns the

@@ -139,8 +139,8 @@ func TestTrees(t *testing.T) {
 		c.victim("leaf")
 		c.deleteQueue("x")
 		c.queueCondition("leaf", v1alpha1.ConditionQueueReady, metav1.ConditionFalse, `"x"`)
-		// Work in a queue without its parent still counts, so no other queue may use its fair
-		// share.
+		// The work of a queue whose parent is missing still counts, so no other queue may use the
+		// fair share of that work.
 		c.pod("claim", 4, "", in("beside"))
 		c.WaitsSaying("claim", "0/1 nodes")
 		c.nobodyGoes(began)

@@ -12,10 +12,10 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestTurnForAnotherDevice tests a queue that has borrowed one device and needs its quota of
-// another device. Two GPUs are free. They must be placed with this queue's pod, which needs two. A
-// pod of another queue could use one of them, but that queue would exceed its quota and lose it
-// again.
+// TestTurnForAnotherDevice tests which of two queues gets the only two free GPUs. The queue
+// "entitled" has borrowed nics, and its pod needs both GPUs, which are within its quota. A pod of
+// the queue "borrower" needs one GPU, which would exceed its quota: the queue "entitled" could
+// reclaim it at once. So the pod of the queue "entitled" must get both GPUs first.
 func TestTurnForAnotherDevice(t *testing.T) {
 	t.Parallel()
 	const nic corev1.ResourceName = "example.com/nic"
@@ -28,8 +28,8 @@ func TestTurnForAnotherDevice(t *testing.T) {
 			c.pod(fmt.Sprintf("%s-%d", prefix, i), 0, "", map[string]string{v1alpha1.LabelQueue: queue}, asking(nic, 1))
 		}
 	}
-	// The queue entitled will use more nics than its fair share. Its min-runtime protects it for an
-	// hour.
+	// The queue "entitled" will use more nics than its fair share. Its min-runtime protects its
+	// work for an hour.
 	c.queue("entitled", "quota: {nvidia.com/gpu: 2}", "reclaimMinRuntime: 1h")
 	c.queue("nics")
 	c.queue("borrower", "quota: {nvidia.com/gpu: 1}")

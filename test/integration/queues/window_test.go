@@ -43,7 +43,7 @@ func TestWindowThatEnds(t *testing.T) {
 	for name, tt := range cases {
 		c.scene(name, func(c *cluster) { fastest = min(fastest, c.windowEnds(tt)) })
 	}
-	// Times are rounded down to seconds. So 3 seconds may be almost 4.
+	// The measured time is rounded down to seconds. So 3 seconds may be almost 4 seconds.
 	if fastest > 3*time.Second {
 		t.Errorf("the fastest of them took at least %v, want less than 4 seconds", fastest)
 	}

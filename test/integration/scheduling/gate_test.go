@@ -114,8 +114,8 @@ func TestPriorityClassThatComesLate(t *testing.T) {
 		v1alpha1.ReasonPodsNotMatchingPriority, "m-0", "42")
 }
 
-// TestTemplateThatComesLate uses only PodGroups of reprieve.dev. The API server rejects PodGroups
-// of scheduling.k8s.io with a missing template, and these PodGroups have their own policy.
+// TestTemplateThatComesLate uses only PodGroups of reprieve.dev. PodGroups of scheduling.k8s.io
+// always contain their own policy, and the API server rejects them if their template is missing.
 func TestTemplateThatComesLate(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -197,8 +197,8 @@ func testPodGroupThatGoesWhileItsMembersWait(e *env) {
 	e.waitBound("g", 2)
 }
 
-// TestPodGroupThatIsHeldStillCounts checks that a PodGroup with a deletion timestamp is valid as
-// long as it exists.
+// TestPodGroupThatIsHeldStillCounts deletes a PodGroup that a finalizer keeps. Its members must
+// still wait for each other, and be placed as a gang when they have room.
 func TestPodGroupThatIsHeldStillCounts(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testPodGroupThatIsHeldStillCounts)

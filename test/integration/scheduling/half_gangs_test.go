@@ -13,7 +13,8 @@ import (
 
 // TestHalfGangs tests gangs whose members are evicted one by one. The youngest member of each gang
 // is the least important. If the scheduler evicted the youngest pods, all gangs would fall below
-// minCount. It must leave as few gangs below minCount as possible, and its message must name them.
+// minCount. It must leave as few gangs below minCount as possible, and its message must name the
+// gangs below minCount.
 func TestHalfGangs(t *testing.T) {
 	t.Parallel()
 	type testCase struct {

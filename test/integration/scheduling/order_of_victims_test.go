@@ -49,7 +49,7 @@ func TestGangTakesTheLeastImportant(t *testing.T) {
 	})
 }
 
-// leftAre checks that exactly two of the groups remain, with all members. The name of a group is
+// leftAre checks that exactly the groups in want remain, with all members. The name of a group is
 // the name of its node.
 func (e *env) leftAre(want ...string) {
 	e.Helper()

@@ -226,7 +226,7 @@ func TestNobodyIsTaken(t *testing.T) {
 }
 
 // TestOwnGangIsNeverAVictim checks that a new member of a gang never evicts another member of the
-// gang, even if it has a higher priority.
+// gang, even if the new member has a higher priority.
 func TestOwnGangIsNeverAVictim(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testOwnGangIsNeverAVictim)

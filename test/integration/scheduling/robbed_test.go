@@ -152,9 +152,10 @@ func TestRoomThatIsNoUse(t *testing.T) {
 	})
 }
 
-// TestAffinityToALeavingPod tests a pod with affinity to a terminating pod on a cordoned node. The
-// scheduler must retry it when the terminating pod is gone, although another pod on that node is
-// still terminating.
+// TestAffinityToALeavingPod tests a waiting pod with affinity to a terminating pod on a cordoned
+// node. The waiting pod matches its own affinity, so it fits on another node once the terminating
+// pod is gone. The scheduler must then retry it, although another pod on the cordoned node is still
+// terminating.
 func TestAffinityToALeavingPod(t *testing.T) {
 	t.Parallel()
 	for kind, gang := range map[string]bool{"a pod": false, "a gang": true} {

@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestStartTime checks that the start time of a PodGroup is the time since when minCount members
-// run together. If fewer members run for a time, a later start must replace it.
+// TestStartTime checks that the start time of a PodGroup is the time since which minCount members
+// have run together. While fewer members run, the PodGroup must have no start time.
 func TestStartTime(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testStartTime)
