@@ -275,9 +275,9 @@ func (d *driver) end(j *job) {
 	d.ending[j.name] = j
 }
 
-// overdueAfter is a time after the grace period of a terminating pod. Then the driver deletes the
-// pod itself, because the simulated kubelets may miss a pod when etcd restarts. On a real cluster,
-// the pod garbage collector deletes such pods.
+// overdueAfter is the time from the end of a terminating pod's grace period until the driver
+// deletes the pod itself. The driver does this because the simulated kubelets may miss a pod when
+// etcd restarts. On a real cluster, the pod garbage collector deletes such pods.
 const overdueAfter = 10 * time.Second
 
 // finish deletes the objects of a deleted job: first its pods, and then its PodGroup.

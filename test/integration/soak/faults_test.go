@@ -138,8 +138,9 @@ func nothing() error { return nil }
 
 func killLeader(s *soak, _ *rand.Rand) (func() error, error) {
 	leader := s.awaitLeader(time.Time{})
-	// Do not start it here. Either the other scheduler becomes the leader after the Lease expires,
-	// or the killed scheduler restarts and becomes the leader again.
+	// Do not start the killed scheduler here. Either the other scheduler becomes the leader after
+	// the Lease expires, or supervise restarts the killed scheduler, and it becomes the leader
+	// again.
 	return nothing, leader.kill()
 }
 

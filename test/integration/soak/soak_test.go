@@ -25,8 +25,8 @@ const (
 	// shortestRun is the shortest permitted duration of a run. It has time for several faults, and
 	// for a calm at the end.
 	shortestRun = 90 * time.Second
-	// calmFor is the duration of a calm. It exceeds Bounds.Forgotten, so that a calm can show
-	// forgotten work.
+	// calmFor is the duration of a calm (see the method calm). It exceeds Bounds.Forgotten, so that
+	// a calm can show forgotten work.
 	calmFor = 38 * time.Second
 	// restFor is the duration without new work before a measurement.
 	restFor = 8 * time.Second
@@ -64,7 +64,8 @@ func TestSoak(t *testing.T) {
 	began := time.Now()
 	end := began.Add(*soakDuration)
 	// The first half has all faults. After that, only faults that do not end the leader happen, so
-	// that its caches can fill. The first measurement is at the start of the last third.
+	// that one scheduler stays the leader and its caches can fill. The first measurement is at the
+	// start of the last third.
 	secondHalf, lastThird := end.Add(-calmFor-(*soakDuration-calmFor)/2), end.Add(-calmFor-(*soakDuration-calmFor)/3)
 	s.work(secondHalf, s.faults.any)
 	s.work(lastThird, s.faults.mild)

@@ -30,7 +30,7 @@ func (p *Pool) Take(t *testing.T) *Stage {
 	options := complete(t, p.Options())
 	s := p.pop()
 	if s == nil {
-		// Use a context without the test's end, because the playground is used for later tests.
+		// Use a context that does not end with the test, because later tests use the playground.
 		run, err := playground.Start(context.WithoutCancel(t.Context()), options)
 		if err != nil {
 			t.Fatalf("start a playground: %v", err)

@@ -69,7 +69,7 @@ func (sh *Shared) In(t *testing.T) *Stage {
 
 func (sh *Shared) start(t *testing.T, options playground.Options) error {
 	t.Helper()
-	// Use a context without the test's end, because other tests use the playground too.
+	// Use a context that does not end with the test, because other tests use the playground too.
 	ctx := context.WithoutCancel(t.Context())
 	var err error
 	if sh.dir, err = os.MkdirTemp("", "reprieve-test-"); err != nil { //nolint:usetesting // It outlives the test that is first.

@@ -88,8 +88,8 @@ func Start(t *testing.T, options playground.Options) *playground.Playground {
 func complete(t testing.TB, options playground.Options) playground.Options {
 	t.Helper()
 	options.BinDir = playgroundtest.BinDir(t, append(playgroundtest.ControlPlane(), "reprieve-scheduler")...)
-	// Switch the API off on versions of Kubernetes that lack it. Tests that also run on these
-	// versions do not need it.
+	// Switch the native workload API off on versions of Kubernetes that lack it. Tests that also
+	// run on these versions do not need it.
 	options.NativeWorkloadAPI = options.NativeWorkloadAPI && Kubernetes(t).WorkloadAPI != ""
 	options.CRDs = crds.FS
 	options.AuditPolicy = auditPolicy

@@ -94,7 +94,7 @@ func (s *Stage) comeToRest() error {
 }
 
 // saysNothingTwice fails the test if the same content has been written too often to an object in
-// its namespace. It is for a shared cluster, where schedulers never settle.
+// the test's namespace. It is for a shared cluster, where schedulers never settle.
 func (s *Stage) saysNothingTwice() {
 	s.Helper()
 	if s.Failed() {

@@ -18,8 +18,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// derivedAttempt is a case: a user creates work without a PodGroup. The labels of Reprieve on its
-// pods alone must not determine its queue and class.
+// derivedAttempt is a case: a user creates work without a PodGroup. The queue and the class of such
+// work depend on more than the labels of Reprieve on its pods, for example on annotations of the
+// Job.
 type derivedAttempt struct {
 	namespace string
 	// of is the Job that creates the pod. If it is nil, the test creates the pod itself.
@@ -63,8 +64,8 @@ func derivedAttempts() map[string]derivedAttempt {
 }
 
 // derivedGroups runs the cases about work whose PodGroup is derived, or whose queue is named in
-// another way than by a label of Reprieve. Only the rules of its own queue and class must apply to
-// such work.
+// another way than by a label of Reprieve. Such work must obey the rules of its own queue and
+// class, and no other rules.
 func derivedGroups(t *testing.T, w *world, phase string) {
 	for name, a := range derivedAttempts() {
 		t.Run(name, func(t *testing.T) { w.in(t).derived(phase+"-"+name, a) })

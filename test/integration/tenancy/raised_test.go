@@ -16,9 +16,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// raised tests a running gang with a preemptionPriorityClassName. A preemptor must wait if its
-// priority does not exceed the priority of that class, which counts up to the maximum of the queue.
-// After the field is removed, the scheduler must retry the preemptor.
+// raised tests a running gang with a preemptionPriorityClassName. The priority of that class counts
+// up to the maximum of the queue. A preemptor with at most this priority must wait. After the field
+// is removed, the scheduler must retry the preemptor.
 func raised(w *world) {
 	pg := raisedGroup("high")
 	member := pod("r", "raised-0", "", "low", 8, func(p *corev1.Pod) { p.Labels[v1alpha1.LabelPodGroup] = pg.Name })

@@ -22,13 +22,13 @@ const (
 	// changeEvery is the time between two changes of a tenant, and manyChanges the number of changes
 	// before a test measures.
 	changeEvery, manyChanges = 25 * time.Millisecond, 200
-	// soon is the longest delay of other work. Without protections, the measured delays were from 20
-	// to 70 seconds.
+	// soon is the longest permitted delay of other work. Before the scheduler limited the effect of
+	// such changes, the measured delays were from 20 to 70 seconds.
 	soon = 15 * time.Second
 )
 
-// changing lets the tenant make one change after another until the test ends, and returns once many
-// have been made. Changes of objects that are gone do not count.
+// changing lets the tenant make one change after another until the test ends. It returns after
+// manyChanges changes. A change of an object that no longer exists does not count.
 func (e *env) changing(change func(ctx context.Context, n int) error) {
 	e.Helper()
 	ctx, stop := context.WithCancel(e.Context())
@@ -76,8 +76,8 @@ func (e *env) runsSoon(name string, began time.Time) {
 	}
 }
 
-// TestChangesDelayNoEviction checks a running gang whose owner changes its PodGroup or its pods 40
-// times a second. It is preempted nevertheless.
+// TestChangesDelayNoEviction tests a running gang whose owner changes its PodGroup or its pods 40
+// times a second. A preemptor must evict the gang and run soon nevertheless.
 func TestChangesDelayNoEviction(t *testing.T) {
 	t.Parallel()
 	names := []string{"victims-0", "victims-1"}
@@ -117,8 +117,9 @@ func annotation(n int) client.Patch {
 	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/n":"%d"}}}`, n))
 }
 
-// TestToggledMinCounts checks a tenant that toggles the minCount of four queued gangs between one
-// and a huge number. Another pod gets its node soon, again and again.
+// TestToggledMinCounts tests a tenant that toggles the minCount of four queued gangs between one
+// and a huge number. During these changes, each of five other pods must run soon after its
+// creation.
 func TestToggledMinCounts(t *testing.T) {
 	t.Parallel()
 	const groups, members = 4, 30

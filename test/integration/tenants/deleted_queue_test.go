@@ -17,7 +17,7 @@ import (
 )
 
 // team is a queue whose quota is used by a running gang. Another queue has waiting work with a
-// higher priority, which could preempt the gang if it were in no queue.
+// higher priority. This work could preempt the gang if the gang were in no queue.
 type team struct {
 	*env
 	name string

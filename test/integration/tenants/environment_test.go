@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	// These are settings of the scheduler. maxGracePeriod is the longest grace period that it waits
-	// for. After the grace period, or after maxGracePeriod, it waits for terminationTimeout.
+	// These are settings of the scheduler. maxGracePeriod is the longest grace period of a pod that
+	// it waits for. After this time, or after a shorter grace period, it waits for
+	// terminationTimeout. Then the pod is overdue.
 	maxGracePeriod, terminationTimeout = 15 * time.Second, 10 * time.Second
 	// deletedTimeout is a setting of the scheduler: work of a deleted queue is protected for this
 	// time.
@@ -89,7 +90,8 @@ func newEnv(t *testing.T) *env {
 // userOf returns the name of the user with the role edit in the namespace of a test.
 func userOf(s *stage.Stage) string { return "tenant-of-" + s.Namespace }
 
-// configOf returns the configuration of a client for that user, without a limit on calls.
+// configOf returns the configuration of a client for the user that userOf names, without a limit on
+// calls.
 func configOf(s *stage.Stage) *rest.Config {
 	config := rest.CopyConfig(s.Run.RESTConfig())
 	config.QPS, config.Impersonate = -1, rest.ImpersonationConfig{UserName: userOf(s)}

@@ -16,8 +16,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestGhostsAndHugeRequests checks pods that name a node that does not exist, and pods that request
-// more than an int64 can sum. They count for no usage, and take no quota from other work.
+// TestGhostsAndHugeRequests tests pods that name a node that does not exist, and pods whose
+// requests add up to more than an int64 can hold. These pods must not count as usage of their
+// queue, and must take no quota from other work.
 func TestGhostsAndHugeRequests(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

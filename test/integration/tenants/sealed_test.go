@@ -41,7 +41,7 @@ spec: {disruptionMode: PodGroup, priorityClassName: %s, queueName: %s, schedulin
 
 // TestSealSurvivesARestart changes all objects and labels that decide how running work counts,
 // while no scheduler runs and no admission policy is installed. The new scheduler must count the
-// work as when it was placed.
+// work by the state at the time of its placement.
 func TestSealSurvivesARestart(t *testing.T) {
 	s := newCluster(t, 3)
 	s.ApplyText(`apiVersion: reprieve.dev/v1alpha1

@@ -111,7 +111,7 @@ func remove(s *stage.Stage, class string) {
 }
 
 // classIsKnown waits for some time, so that the scheduler can cache a new PriorityClass. No API
-// shows whether it has, and a new pod may reach the scheduler first.
+// shows whether the class is cached, and a new pod may reach the scheduler before the class.
 func classIsKnown(s *stage.Stage) {
 	s.Never("the running pod goes", func(ctx context.Context) string {
 		if pod := s.Find(ctx, "running"); pod == nil || pod.DeletionTimestamp != nil {

@@ -39,8 +39,8 @@ type Bounds struct {
 	// Group bounds the time from the deletion of a group's first member until its last member is
 	// deleted.
 	Group time.Duration
-	// Reason bounds the time during which another victim may be marked for a preemptor that no
-	// longer exists or is already placed.
+	// Reason bounds the time from the end or the placement of a preemptor until the last moment
+	// when another victim may be marked for it.
 	Reason time.Duration
 	// Forgotten bounds the time during a calm that work waits although it has room.
 	Forgotten time.Duration
@@ -103,18 +103,18 @@ type Checker struct {
 	nodes   map[string]*corev1.Node
 	classes map[string]*schedulingv1.PriorityClass
 
-	// ended maps a preemptor to the working time since when it needs no more room, because it is
+	// ended maps a preemptor to the working time when it stopped needing room, because it was
 	// gone or completely placed.
 	ended map[preemptor]time.Duration
 	// released has the UIDs of pods that the test itself deletes.
 	released map[types.UID]bool
 	// placed has facts about each pod from the time when the pod got its node.
 	placed map[types.UID]placement
-	// entitled maps the UID of a waiting pod to the working time since when its queue has quota and
-	// room for it.
+	// entitled maps the UID of a waiting pod to the working time since which its queue has had
+	// quota and room for it.
 	entitled map[types.UID]time.Duration
-	// able maps the name of waiting work to the time since when it has room. It is nil if there is
-	// no calm.
+	// able maps the name of waiting work to the time since which it has had room. It is nil if
+	// there is no calm.
 	able map[string]time.Time
 
 	found  []Violation

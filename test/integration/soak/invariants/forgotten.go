@@ -119,8 +119,8 @@ func (c *Checker) withinLimits(u unit, need int) bool {
 	return true
 }
 
-// isPrey reports whether a preemptor without a queue may evict the pod without other pods. Only
-// pods without a queue and without protection count.
+// isPrey reports whether a preemptor without a queue may evict the pod alone, without evicting
+// other pods. Only pods without a queue and without protection count.
 func (c *Checker) isPrey(by unit, pod *corev1.Pod) bool {
 	victim := c.unitOf(pod)
 	if !isStaying(pod) || victim.queue() != "" || victim.priority() >= by.priority() || victim.group != nil && isWhole(victim.group.PodGroup) {

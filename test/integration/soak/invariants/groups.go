@@ -20,8 +20,9 @@ type group struct {
 	// when minCount members are bound, and false when no member is bound.
 	bound int
 	whole bool
-	// forming is the working time since when some members are bound, but fewer than minCount; nil
-	// if that is not so. excused is true if this may last: for example, a member was deleted.
+	// forming is the working time since which the group has had bound members, but fewer than
+	// minCount; nil if the group is in another state. excused is true if the group may stay in this
+	// state: for example, a member was deleted.
 	forming *time.Duration
 	excused bool
 	// since is the earliest possible start time of the group: since then, minCount members have had

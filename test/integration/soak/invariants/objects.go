@@ -76,11 +76,12 @@ func minCountOf(pg *v1alpha1.PodGroup) int {
 	return int(pg.Spec.SchedulingPolicy.Gang.MinCount)
 }
 
-// unit is a single pod, a member of a PodGroup with the PodGroup, or a PodGroup alone.
+// unit is a single pod, a member of a PodGroup together with its PodGroup, or a PodGroup alone.
 type unit struct {
 	pod   *corev1.Pod
 	group *group
-	// placed has the facts from the time when the pod got its node. It is nil if the pod has none.
+	// placed has the facts from the time when the pod got its node. It is nil if the pod has no
+	// node.
 	placed *placement
 }
 

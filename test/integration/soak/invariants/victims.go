@@ -26,7 +26,8 @@ const (
 	tolerationSeconds = "preemption-toleration.scheduling.x-k8s.io/toleration-seconds"
 )
 
-// end records that a preemptor needs no room since the time at, unless that is already recorded.
+// end records that a preemptor needs no more room from the time at on, unless an earlier time is
+// already recorded.
 func (c *Checker) end(at time.Time, p preemptor) {
 	if _, ok := c.ended[p]; !ok {
 		c.ended[p] = c.time.at(at)
@@ -138,9 +139,10 @@ func (c *Checker) find(by preemptor) (unit, bool) {
 	return c.unitOf(pod), true
 }
 
-// toleratesUntil reports whether tolerations protect a victim from a priority, and returns the end
-// of the protection. The zero time means that the protection has no end. The current class must
-// protect the victim, and so must each class from the time when its pods got their nodes.
+// toleratesUntil reports whether tolerations protect a victim from preemptors with the given
+// priority, and returns the end of the protection. The zero time means that the protection has no
+// end. The current class must protect the victim, and so must each class from the time when its
+// pods got their nodes.
 func (c *Checker) toleratesUntil(victim unit, priority int32, started time.Time) (time.Time, bool) {
 	until, tolerates := c.classTolerates(victim.class(), priority, started)
 	for _, p := range c.placements(victim) {
