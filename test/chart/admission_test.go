@@ -89,7 +89,9 @@ func TestPoliciesOnPods(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// The annotation with a namespace's default queue has the same key in all profiles.
+				// Both policies must use the label of the profile. Only the policy about default
+				// queues also names the key reprieve.dev/queue: the annotation of a namespace has
+				// this key in all profiles.
 				if text := string(raw); all[policy+name] != nil &&
 					(!strings.Contains(text, `"key":"team.example/queue"`) || strings.Contains(text, "reprieve.dev/queue'") != wantStandard) {
 					t.Errorf("%s goes by another label than it should: %s", name, text)
@@ -111,8 +113,9 @@ func (o object) variable(name string) string {
 	return ""
 }
 
-// TestPolicyOnPlacedPods checks the admission policy for pods that have a node. It must list all
-// profiles of the release, the labels that name queues, and the labels in the rules of profiles.
+// TestPolicyOnPlacedPods checks the admission policy for pods that have a node. The policy must
+// list all profiles of the release, the labels that name queues, and the labels in the rules of
+// profiles.
 func TestPolicyOnPlacedPods(t *testing.T) {
 	t.Parallel()
 	const policy = "ValidatingAdmissionPolicy  placed-pods.reprieve.dev"

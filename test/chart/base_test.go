@@ -99,7 +99,8 @@ func TestComponents(t *testing.T) {
 			want := alike(t, kustomized(t, overlay(t, component)))
 			got := alike(t, render(t, values+"\nnamespace: {create: true}", cluster{namespace: namespace}))
 			// Kustomize adds its labels to the objects of the base, and not to new objects of a
-			// component.
+			// component. The chart labels all objects. So remove the labels that only the chart
+			// adds.
 			for key, o := range want {
 				if o.at("metadata", "labels") == nil && got[key] != nil {
 					delete(got[key]["metadata"].(map[string]any), "labels")

@@ -10,8 +10,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestOutcomesAreStated checks the outcome of each case. It must be the peer's outcome, or the
-// outcome of Reprieve in the file. In the second case, the file must explain the difference.
+// TestOutcomesAreStated checks the outcome of each case. The outcome must be the peer's outcome, or
+// the outcome of Reprieve that the file states. If it is the outcome of Reprieve, the file must
+// explain the difference.
 func TestOutcomesAreStated(t *testing.T) {
 	t.Parallel()
 	for _, table := range tables(t) {

@@ -23,8 +23,8 @@ import (
 )
 
 // TestFlagsAlone runs the scheduler with flags and without a configuration file. Its only profile
-// must have the name in the flags. By default, it must acquire the leader election Lease before it
-// schedules. It must log JSON if a flag says so.
+// must have the name in the flags. By default, the scheduler must acquire the leader election Lease
+// before it schedules. It must log JSON if a flag says so.
 func TestFlagsAlone(t *testing.T) {
 	t.Parallel()
 	p := playgroundtest.Start(t, playground.Options{
@@ -42,8 +42,8 @@ func TestFlagsAlone(t *testing.T) {
 	if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		t.Errorf("nobody leads: %v, %v", lease, err)
 	}
-	// When the scheduler ends, it must release the Lease, so that the next scheduler does not wait
-	// for the expiry.
+	// The scheduler must have logged no error. When it ends, it must release the Lease, so that the
+	// next scheduler does not wait for the expiry.
 	for line := range strings.Lines(log()) {
 		if errorLine.MatchString(line) {
 			t.Errorf("an error is logged in a healthy start: %s", line)

@@ -34,8 +34,7 @@ func TestCrash(t *testing.T) {
 			cuts = append(cuts, at)
 		}
 		if t.Failed() {
-			// If the case has failed, no scheduler may be running, so the other cases would fail
-			// too.
+			// After a failed case, the scheduler may be down, so the other cases would fail too.
 			return
 		}
 	}

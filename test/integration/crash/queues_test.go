@@ -15,8 +15,8 @@ import (
 )
 
 // These constants describe the two queues of a world with queues. All initial work is in the queue
-// borrower. It uses the quota of the queue lender until the gang of lender arrives. The victims are
-// exactly the work of borrower above its quota.
+// borrower. This work uses the quota of the queue lender until the gang of lender arrives. The
+// victims are exactly the work of borrower above its quota.
 const (
 	lender, borrower = "lender", "borrower"
 

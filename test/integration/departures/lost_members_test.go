@@ -141,7 +141,7 @@ func TestTwoGangsBelowMinCount(t *testing.T) {
 	}
 }
 
-// waitingPod creates a pod with the priority of the gangs, which finds no room. It returns after a
+// waitingPod creates a pod that has the priority of the gangs and finds no room. It returns after a
 // second, so that pods created later are younger.
 func (e *env) waitingPod() {
 	e.Helper()

@@ -197,7 +197,7 @@ func skipWhereRefused(t *testing.T, err error, output string) {
 	var ended *exec.ExitError
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOSPC):
-		// The user may create no namespaces, or has reached the limit.
+		// The kernel does not let the user create namespaces, or the user has reached the limit.
 		t.Skipf("not run in a container, as the kernel lets user %d make none: %v", os.Getuid(), err)
 	case errors.As(err, &ended) && ended.ExitCode() == exitRefused:
 		t.Skipf("not run in a container, as the kernel lets user %d make none: %s", os.Getuid(), output)

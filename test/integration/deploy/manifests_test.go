@@ -184,7 +184,7 @@ func TestRBAC(t *testing.T) {
 		}
 	}
 	for _, object := range slices.Concat(m.ofKind("ClusterRoleBinding"), m.ofKind("RoleBinding")) {
-		// The type RoleBinding also fits ClusterRoleBindings here.
+		// A ClusterRoleBinding has the same fields, so the type RoleBinding fits both kinds.
 		binding := typed[rbacv1.RoleBinding](t, object)
 		want := rbacv1.Subject{Kind: "ServiceAccount", Name: name, Namespace: namespace}
 		if len(binding.Subjects) != 1 || binding.Subjects[0] != want {

@@ -81,7 +81,7 @@ func TestNativeWorkloadAPI(t *testing.T) {
 	t.Run("without the component", func(t *testing.T) { testWithoutComponent(t, c) })
 }
 
-// wantUsed checks the number of permissions that the component adds for the current version of
+// wantUsed checks the number of permissions that nativeComponent adds for the current version of
 // Kubernetes. The scheduler must have used each of them, and no request may have been rejected.
 func wantUsed(t *testing.T, c *cluster, count int) {
 	t.Helper()
@@ -132,8 +132,8 @@ func testWorkloadRefs(t *testing.T) {
 	wantUsed(t, c, 2)
 }
 
-// testWithoutComponent removes the permissions of the component. A scheduler that starts afterwards
-// must ignore PodGroups of scheduling.k8s.io and report this.
+// testWithoutComponent removes the permissions of nativeComponent. A scheduler that starts
+// afterwards must ignore PodGroups of scheduling.k8s.io, and report that it ignores them.
 func testWithoutComponent(t *testing.T, c *cluster) {
 	role := typed[rbacv1.ClusterRole](t, render(t, deployPath(t)).find(t, "ClusterRole", name))
 	if err := c.Update(t.Context(), role); err != nil {

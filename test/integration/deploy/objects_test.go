@@ -96,7 +96,7 @@ func (c *cluster) waitGone(t *testing.T, names ...string) {
 	}
 }
 
-// eventsOn returns the events about an object with the given reason.
+// eventsOn returns the events that are about an object and have the given reason.
 func (c *cluster) eventsOn(ctx context.Context, t *testing.T, kind, object, reason string) []eventsv1.Event {
 	t.Helper()
 	var events eventsv1.EventList

@@ -53,7 +53,8 @@ func render(t *testing.T, dir string) manifests {
 // lines.
 func overlay(t *testing.T, extra string) manifests {
 	t.Helper()
-	// Kustomize accepts only relative paths.
+	// Kustomize accepts only relative paths. Resolve symbolic links first, so that the relative
+	// path is correct.
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -52,8 +52,8 @@ func permissions(t *testing.T, m manifests) []permission {
 	out := expand("", typed[rbacv1.ClusterRole](t, m.find(t, "ClusterRole", name)).Rules)
 	role := typed[rbacv1.Role](t, m.find(t, "Role", name))
 	out = append(out, expand(role.Namespace, role.Rules)...)
-	// Notice a new role that the tests do not know. Another test compares the role for kubectl
-	// reprieve with the requests in internal/inventory.
+	// Fail if the manifests have a role that the tests do not know. Another test compares the role
+	// for kubectl reprieve with the requests in internal/inventory.
 	if n := len(m.ofKind("ClusterRole")) + len(m.ofKind("Role")) - len(userRoles()); n != 5 {
 		t.Fatalf("there are %d roles besides those for users; the tests know of 5, among them one each for metrics, for decisions and for kubectl reprieve", n)
 	}

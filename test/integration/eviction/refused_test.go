@@ -117,7 +117,7 @@ func TestRefusedDeletions(t *testing.T) {
 	})
 }
 
-// keepNamed creates an admission policy that rejects the deletion of pods with a name.
+// keepNamed creates an admission policy that rejects the deletion of pods with the given name.
 func keepNamed(t *testing.T, kube kubernetes.Interface, name string) {
 	t.Helper()
 	admission := kube.AdmissionregistrationV1()

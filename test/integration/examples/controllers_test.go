@@ -203,8 +203,8 @@ func (e *env) gang(name string, minCount int32) {
 	e.CreateGroup(stage.Group{Name: name, MinCount: minCount, Whole: true})
 }
 
-// controller creates a Deployment or StatefulSet whose pods are members of the gang with its name.
-// Each pod requests a number of GPUs.
+// controller creates a Deployment or StatefulSet. Its pods are members of the gang with the same
+// name. Each pod requests a number of GPUs.
 func (e *env) controller(kind, name string, replicas int, field string, gpus int) {
 	e.Helper()
 	e.ApplyText(fmt.Sprintf(`apiVersion: apps/v1

@@ -125,7 +125,8 @@ func namedWins(s *stage.Stage) {
 	}
 }
 
-// asksAmiss tests an invalid annotation of a Job. An event must report it, and no pod may start.
+// asksAmiss tests an invalid annotation of a Job. An event must report the annotation, and no pod
+// may start.
 func asksAmiss(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", `reprieve.dev/gang: "yes"`, "", "parallelism: 1")

@@ -61,8 +61,8 @@ func startsWhole(s *stage.Stage, queue string) {
 	group(s, "train-", "is in its queue", inQueue(queue))
 }
 
-// namespaceGetsQueue tests a gang without a Queue. It must be placed after its namespace gets a
-// default Queue.
+// namespaceGetsQueue tests a gang without a Queue. The gang must be placed after its namespace gets
+// a default Queue.
 func namespaceGetsQueue(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	team := queue(s, v1alpha1.QueueSpec{})
@@ -72,8 +72,8 @@ func namespaceGetsQueue(s *stage.Stage) {
 	startsWhole(s, team.Name)
 }
 
-// jobNamesQueue tests a gang without a Queue. It must be placed after an annotation of its Job
-// names a Queue.
+// jobNamesQueue tests a gang without a Queue. The gang must be placed after an annotation of its
+// Job names a Queue.
 func jobNamesQueue(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	team := queue(s, v1alpha1.QueueSpec{})

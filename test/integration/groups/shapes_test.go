@@ -146,8 +146,8 @@ func lateClass(s *stage.Stage) {
 	group(s, "train-", "has the class", classOf(class))
 }
 
-// mendedQueue tests a Job with an unknown queue. It must wait, and be placed after its annotation
-// is corrected.
+// mendedQueue tests a Job with an unknown queue. The pods of the Job must wait, and be placed after
+// its annotation is corrected.
 func mendedQueue(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	// The scheduler ignores the names of queues if no Queue exists.

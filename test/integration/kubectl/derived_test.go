@@ -48,8 +48,8 @@ func TestPlanOfADerivedGroup(t *testing.T) {
 	group := s.derivedGroup()
 	s.tellsOfThePast(victims[0], "job/train", "podgroup "+namespace+"/"+group)
 
-	// The second gang has no room, so the command why explains it. It must find the PodGroup that
-	// the scheduler has derived: in the cluster, and in a snapshot.
+	// The second gang has no room, so the command why explains it. The command must find the
+	// PodGroup that the scheduler has derived: in the cluster, and in a snapshot.
 	s.create(strings.Replace(trainJob, "name: train,", "name: more,", 1))
 	s.eventually("why is about the gang", func() bool {
 		code, out, _ := s.ask("", "why", "job/more", "--remedies=false")

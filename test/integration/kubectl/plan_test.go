@@ -157,7 +157,8 @@ func (s *stand) create(text string) {
 	}
 }
 
-// onNodes maps the names of pods with a prefix to their nodes.
+// onNodes returns the pods whose names begin with a prefix. It maps the name of a pod to the name
+// of its node.
 func (s *stand) onNodes(prefix string) map[string]string {
 	s.Helper()
 	pods, err := s.kube.CoreV1().Pods(namespace).List(s.Context(), metav1.ListOptions{})

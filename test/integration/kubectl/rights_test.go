@@ -40,8 +40,8 @@ func (s *stand) edit() {
 }
 
 // TestWhyWithTheRightsOfANamespace tests the command why for a user with the role edit in a
-// namespace. It must print the conditions and events, and name the objects that the user may not
-// read.
+// namespace. The command must print the conditions and events, and name the objects that the user
+// may not read.
 func TestWhyWithTheRightsOfANamespace(t *testing.T) {
 	s := newStand(t)
 	s.create(strings.ReplaceAll(train, "priorityClassName: high", "priorityClassName: low"))

@@ -47,8 +47,8 @@ func TestUnrelatedPodsBindWithinASecond(t *testing.T) {
 		"a pod with one victim": {victims: 1, slow: anyDelete},
 		// The number of victims exceeds the number of concurrent deletes.
 		"a gang with many victims": {victims: 40, gang: 4, slow: anyDelete},
-		// The status of the preemptor is slow. The scheduling cycle of the framework would wait for
-		// this write.
+		// The writes of the preemptor's status are slow. A scheduling cycle that made such a write
+		// itself would wait for the response.
 		"a pod whose status takes long":  {victims: 1, slow: (*env).statuses},
 		"a gang whose status takes long": {victims: 4, gang: 4, slow: (*env).statuses},
 	}

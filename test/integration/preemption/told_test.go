@@ -49,7 +49,8 @@ func TestVictimsAreToldAndHaveTheirTime(t *testing.T) {
 				e.waitEvent("victim", "Preempted", "urgent", phrases...)
 			}
 			e.waitEvent("urgent", "Preempting", "victim", e.Namespace+"/victim")
-			// The grace period of a victim ends when none of its containers runs.
+			// A victim runs until the end of its grace period. Then its containers terminate, and
+			// only its finalizer keeps the pod.
 			e.Eventually("the victims have had their time", func(ctx context.Context) string {
 				pods := e.AllPods(ctx)
 				running, placed := e.hadTime(pods, ends)

@@ -215,8 +215,8 @@ func bound(pods []corev1.Pod) int {
 	return n
 }
 
-// events waits until there are events with a reason that include all wanted events. It returns the
-// events.
+// events waits until the events that have a reason include all wanted events. It returns all events
+// with this reason.
 func events(s *stage.Stage, reason string, wanted ...func(*corev1.Event) bool) []corev1.Event {
 	s.Helper()
 	var out []corev1.Event

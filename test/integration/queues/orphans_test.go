@@ -65,8 +65,8 @@ func (c *cluster) orphanedPods(want int) {
 func TestQueueThatGoes(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
-	// running starts three pods with four GPUs together in the queue "gone". The subtests delete
-	// this queue.
+	// running starts a single pod and a gang of two pods in the queue "gone". They request four
+	// GPUs in total. The subtests delete this queue.
 	running := func(c *cluster) {
 		c.queue("gone")
 		c.queue("here")

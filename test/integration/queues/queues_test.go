@@ -161,8 +161,8 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// TestNames tests work that names a missing queue, or a queue with child queues. It must wait and
-// report the cause until it names an existing leaf queue.
+// TestNames tests work that names a missing queue, or a queue with child queues. Such work must
+// wait and report the cause until it names an existing leaf queue.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)

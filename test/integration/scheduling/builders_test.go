@@ -72,7 +72,8 @@ func (e *env) remove(name string) {
 	}
 }
 
-// times returns count copies of a podSpec. Their names end with a number from 0.
+// times returns count copies of a podSpec. The name of each copy ends with its number, which starts
+// at 0.
 func (s podSpec) times(count int) []podSpec {
 	out := make([]podSpec, count)
 	for i := range out {

@@ -104,8 +104,8 @@ func TestDevicesThatComeLater(t *testing.T) {
 			e.createRunning(podSpec{name: "holds", cpus: 1, priority: "high", change: claimDevice})
 			e.deviceGang(2)
 			e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
-			// Wait until the scheduler has handled all events about the gang. So only the new
-			// devices can cause a retry.
+			// Wait until the scheduler has handled all events about the gang. After that, only the
+			// new devices can cause a retry.
 			e.staysUnbound("g")
 			come(e)
 			e.waitBound("g", 2)

@@ -39,8 +39,8 @@ func testTooFewMembers(e *env) {
 	e.gang(stage.Group{Name: "g", MinCount: 3}, 2, podSpec{cpus: 1})
 	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
 		v1alpha1.ReasonNotEnoughMembers, "needs 3 members and has 2")
-	// The event may report that the group has one member: it may be from before the second member
-	// existed.
+	// The event may report that the group has one member, because the scheduler may have sent it
+	// before the second member existed.
 	e.WaitEvent("g-0", "FailedScheduling", v1alpha1.ReasonNotEnoughMembers, "needs 3 members and has ")
 	e.staysUnbound("g")
 	e.create(podSpec{name: "g-2", group: "g", cpus: 1})

@@ -44,8 +44,8 @@ func TestHalfGangs(t *testing.T) {
 			}
 			e.waitBound(name(g), c.size)
 		}
-		// Start one member of each gang again. So the youngest members of the gangs are on
-		// different nodes.
+		// Delete one member of each gang, and create it again. So the youngest members of the gangs
+		// are on different nodes.
 		began := time.Now()
 		e.Eventually("a second has passed", func(context.Context) string {
 			if now := time.Now(); now.Unix() <= began.Unix() {
@@ -83,11 +83,11 @@ func TestHalfGangs(t *testing.T) {
 		})
 		e.WaitEvent(preemptor, "Preempting", fmt.Sprintf("gang %s/%s falls below minCount", e.Namespace, broken[0]))
 		if _, ok := e.PodGroup(e.Context(), broken[0]).(*v1alpha1.PodGroup); !ok || c.members > 0 {
-			// Only PodGroups of reprieve.dev have a phase. If the preemptor is a gang, no member of
-			// the victim remains.
+			// Do not check the phase in these cases: only PodGroups of reprieve.dev have a phase,
+			// and a preempting gang leaves no member of the broken gang.
 			return
 		}
-		// The preemptor is a single pod, so one member of the victim remains.
+		// The preemptor is a single pod, so one member of the broken gang remains.
 		e.Eventually("it is degraded", func(ctx context.Context) string {
 			pg, ok := e.PodGroup(ctx, broken[0]).(*v1alpha1.PodGroup)
 			if !ok {

@@ -41,24 +41,24 @@ func toRole(key, name string) []corev1.PodAffinityTerm {
 	return []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: role(name)}}}
 }
 
-// near returns a function that adds a pod affinity: the pod must run in the domain of the pods with
-// a role. key is the node label of the domain.
+// near returns a function that adds a pod affinity: the pod must run in a domain with pods of the
+// named role. key is the node label of the domain.
 func near(key, name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: toRole(key, name)}}
 	}
 }
 
-// apart returns a function that adds a pod anti-affinity: the pod must run in another domain than
-// the pods with a role. key is the node label of the domain.
+// apart returns a function that adds a pod anti-affinity: the pod must not run in a domain with
+// pods of the named role. key is the node label of the domain.
 func apart(key, name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: toRole(key, name)}}
 	}
 }
 
-// spread returns a function that adds a topology spread constraint: the pods with a role must be
-// spread over the domains. key is the node label of the domain.
+// spread returns a function that adds a topology spread constraint: the pods of the named role must
+// be spread over the domains. key is the node label of the domain.
 func spread(key, name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{

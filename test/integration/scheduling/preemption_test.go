@@ -142,8 +142,8 @@ func TestPodsThatAreLeavingCountAsGone(t *testing.T) {
 	})
 }
 
-// TestWaitsForPodsThatLeaveAnyway tests a preemptor that fits when terminating pods are gone. It
-// must wait for them, and must not preempt.
+// TestWaitsForPodsThatLeaveAnyway tests a preemptor that fits when terminating pods are gone. The
+// preemptor must wait for these pods, and must not preempt.
 func TestWaitsForPodsThatLeaveAnyway(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testWaitsForPodsThatLeaveAnyway)

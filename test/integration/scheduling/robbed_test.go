@@ -110,7 +110,7 @@ func eachRobber(t *testing.T, run func(e *env, rob func(*env), gang bool)) {
 }
 
 // TestRobbedOfOneVictimsRoom tests a preemptor whose reserved room becomes too small while a victim
-// terminates. It must evict other pods at once, instead of waiting for the victim.
+// terminates. The preemptor must evict other pods at once, instead of waiting for the victim.
 func TestRobbedOfOneVictimsRoom(t *testing.T) {
 	t.Parallel()
 	eachRobber(t, func(e *env, rob func(*env), gang bool) {

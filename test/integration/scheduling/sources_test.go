@@ -104,7 +104,7 @@ func testEitherWayToJoin(one, other *env) {
 	one.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled, "2 members")
 }
 
-// TestPodOfTwoPodGroups tests a pod whose label and spec name different PodGroups. It must not
+// TestPodOfTwoPodGroups tests a pod whose label and spec name different PodGroups. The pod must not
 // become a member of either PodGroup.
 func TestPodOfTwoPodGroups(t *testing.T) {
 	t.Parallel()

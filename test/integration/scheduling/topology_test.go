@@ -16,7 +16,7 @@ import (
 
 const rackLabel = "example.com/rack"
 
-// addRack creates nodes with a label for the rack. The value of the label contains the test's
+// addRack creates nodes whose rack label has the same value. The value contains the test's
 // namespace.
 func (e *env) addRack(rack string, cpus int64, shorts ...string) {
 	e.Helper()
@@ -64,15 +64,16 @@ func TestGangInOneRack(t *testing.T) {
 	e.createRunning(podSpec{name: "other", cpus: 4, priority: "low", on: "a1"})
 	e.gang(stage.Group{Name: "train", MinCount: 2, Priority: "low", TopologyKey: rackLabel}, 2, podSpec{cpus: 4})
 	e.waitInRack("train", 2, "r2")
-	// No rack has room for another gang. It may not preempt, so it must wait.
+	// No rack has room for another gang. The gang "next" cannot preempt, because no pod has a lower
+	// priority. So it must wait.
 	e.gang(stage.Group{Name: "next", MinCount: 2, Priority: "low", TopologyKey: rackLabel}, 2, podSpec{cpus: 4})
 	e.WaitCondition("next", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, rackLabel, e.Namespace+"-r1")
 	e.staysUnbound("next")
 }
 
-// TestGangClearsTheCheapestRack tests a gang that must run in one rack. It must preempt in the rack
-// with the least important pods. A replacement of a lost member must run in the same rack, even
-// after the scheduler restarts. Members past minCount may run only there.
+// TestGangClearsTheCheapestRack tests a gang that must run in one rack. The gang must preempt in
+// the rack with the least important pods. A replacement of a lost member must run in the same rack,
+// even after the scheduler restarts. Members past minCount may run only in this rack.
 func TestGangClearsTheCheapestRack(t *testing.T) {
 	e := newRacks(t)
 	e.createRunning(
@@ -109,8 +110,8 @@ func TestGangClearsTheCheapestRack(t *testing.T) {
 	e.waitRunning("mid")
 }
 
-// TestGangPrefersARack tests a gang that prefers to run in one rack. It must run in one rack if
-// that does not increase the cost of its victims. A replacement of a lost member must run in the
+// TestGangPrefersARack tests a gang that prefers to run in one rack. The gang must run in one rack
+// if that does not increase the cost of its victims. A replacement of a lost member must run in the
 // same rack.
 func TestGangPrefersARack(t *testing.T) {
 	t.Parallel()
@@ -140,7 +141,7 @@ func TestGangPrefersARack(t *testing.T) {
 }
 
 // TestGangWithoutRacks tests a gang whose topology key is not a label of any node. The PodGroup
-// must report this. No member may start, and no pod may be evicted.
+// must report the unknown key. No member may start, and no pod may be evicted.
 func TestGangWithoutRacks(t *testing.T) {
 	t.Parallel()
 	e := newRacks(t)

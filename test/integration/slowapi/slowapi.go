@@ -52,7 +52,7 @@ type Answer struct {
 	Pretend bool
 }
 
-// Rule returns the Answer for a call. It must be safe for concurrent use.
+// Rule returns the Answer for a call. A Rule must be safe for concurrent use.
 type Rule func(Call) Answer
 
 // Proxy forwards calls to an API server. Its methods are safe for concurrent use.

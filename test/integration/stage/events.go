@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// EventsOf returns the events about an object with a reason. The format of object is NAME or
-// KIND/NAME. An empty object or reason matches all events.
+// EventsOf returns the events that are about an object and have the given reason. The format of
+// object is NAME or KIND/NAME. An empty object or reason matches all events.
 func (s *Stage) EventsOf(ctx context.Context, object, reason string) []corev1.Event {
 	s.Helper()
 	list, err := s.Kube.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{})
@@ -29,8 +29,8 @@ func (s *Stage) EventsOf(ctx context.Context, object, reason string) []corev1.Ev
 	})
 }
 
-// WaitEvent waits for an event about an object with a reason, whose message contains all phrases.
-// The format of object is NAME or KIND/NAME.
+// WaitEvent waits for an event that is about an object, has the given reason, and has a message
+// with all phrases. The format of object is NAME or KIND/NAME.
 func (s *Stage) WaitEvent(object, reason string, phrases ...string) {
 	s.Helper()
 	s.Eventually(fmt.Sprintf("event %s on %s that mentions %q", reason, object, phrases), func(ctx context.Context) string {

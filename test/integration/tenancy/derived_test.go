@@ -155,7 +155,7 @@ func says(pg *v1alpha1.PodGroup, reason string) string {
 
 // annotations tests annotations of a Job that name a queue of another team, or a class above the
 // class of its pods. The PodGroup must report the queue as not allowed. The class must be ignored,
-// and an event must report it.
+// and an event must report the ignored class.
 func annotations(w *world, phase string) {
 	ask := func(name string, annotations map[string]string) {
 		annotations[v1alpha1.AnnotationGang] = "true"

@@ -144,8 +144,8 @@ func (w *world) policy(name string, a attempt) {
 	}
 }
 
-// followed tests blocked work. It must start after a change of its queue, its namespace, its label
-// or a class permits it.
+// followed tests blocked work. The work must start after a change of its queue, its namespace, its
+// label or a class permits it.
 func followed(w *world) {
 	w.namespace("n", map[string]string{"team": "green"}, "")
 	w.queue("moving", "namespaceSelector: {matchLabels: {team: red}}")
@@ -242,7 +242,7 @@ func (w *world) stay(namespace string, names ...string) {
 	}
 }
 
-// noPreemptor tests work that may not use its queue. It must not preempt, regardless of its
+// noPreemptor tests work that may not use its queue. Such work must not preempt, regardless of its
 // priority, and must not count towards the demand of the queue.
 func noPreemptor(w *world) {
 	for i := range 4 {

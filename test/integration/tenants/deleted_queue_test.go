@@ -67,7 +67,7 @@ func (e *team) losesItsQueue() {
 }
 
 // TestQueueDeletedByMistake deletes a queue with running work. The work must be protected for the
-// documented time, and its PodGroup must report this.
+// documented time, and its PodGroup must report the protection.
 func TestQueueDeletedByMistake(t *testing.T) {
 	t.Parallel()
 	e := newTeam(t)

@@ -93,8 +93,8 @@ func label(s *stage.Stage, name string, from, count int, value any) error {
 }
 
 // TestGroupThatIsTooLargeToMark adds labels to the PodGroup of a running gang until etcd accepts no
-// larger object. The scheduler can then not write an intent into its status. It must select another
-// victim, even one with a higher priority.
+// larger object. Then the scheduler cannot write an intent to the status of this PodGroup. The
+// scheduler must select another victim, even one with a higher priority.
 func TestGroupThatIsTooLargeToMark(t *testing.T) {
 	s := newCluster(t, 2)
 	gang(s, "large", 2)

@@ -66,7 +66,8 @@ func TestClassesThatChange(t *testing.T) {
 			remove(s, class)
 			s.Create(stage.NewClass(class, 900))
 			urgent()
-			// A new value of the class must not change the priority of an existing pod.
+			// A new value of the class must not change the priority of an existing pod, so the
+			// preemptor must still evict the pod.
 			s.Gone("running")
 			s.Runs("urgent", 1)
 		},

@@ -56,7 +56,7 @@ func TestMalformedToleration(t *testing.T) {
 
 // TestClassDeletedUnderItsPods deletes the PriorityClass of running pods. Until a class with the
 // name exists, only preemptors with a system-critical priority may evict the pods. The message of
-// other preemptors must report this.
+// another preemptor must report that the classes of these pods do not exist.
 func TestClassDeletedUnderItsPods(t *testing.T) {
 	t.Parallel()
 	s := twoNodes(t)

@@ -35,7 +35,7 @@ func TestFieldsBehindGates(t *testing.T) {
 }
 
 // testPolicy checks that the preemption policy of a PodGroup applies instead of the policies of its
-// pods. It must apply even after the PriorityClass with this policy is deleted.
+// pods. The policy must apply even after the PriorityClass with this policy is deleted.
 func testPolicy(t *testing.T, e *env) {
 	cases := map[string]struct {
 		minCount int64
@@ -158,8 +158,8 @@ func testFieldsWithoutGates(e *env) {
 	e.scheduled("defaults")
 }
 
-// testUnsupported tests PodGroups with fields that Reprieve does not support. They must wait
-// although there is room, and a condition must name the field.
+// testUnsupported tests PodGroups with fields that Reprieve does not support. Such PodGroups must
+// wait although there is room, and a condition must name the unsupported field.
 func testUnsupported(e *env) {
 	e.AddNodes(32, "a")
 	topology := map[string]any{"topology": []any{map[string]any{"key": corev1.LabelHostname}}}

@@ -141,8 +141,8 @@ func testReplicas(e *env) {
 	e.WaitEvent("lost", "PodGroupNotMade", "Workload other has no group no-such")
 }
 
-// testModeOfWord tests a PodGroup whose disruption mode is the string "PodGroup". It must be
-// evicted as a whole.
+// testModeOfWord tests a PodGroup whose disruption mode is the string "PodGroup". The PodGroup must
+// be evicted as a whole.
 func testModeOfWord(e *env) {
 	e.AddNodes(4, "a")
 	e.podGroup("whole", 2, map[string]any{"disruptionMode": "PodGroup", "priorityClassName": "low"})

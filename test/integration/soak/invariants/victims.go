@@ -117,8 +117,8 @@ func (c *Checker) judgeProtections(at time.Time, by preemptor, taker, victim uni
 		c.violate(ProtectionBroken, at, "%s goes for %s %s, and its class %s tolerates priority %d until %v", what, by.kind, by.name, victim.class(), taker.priority(), until)
 	}
 	if victim.group != nil && !c.goesWhole(victim.group) {
-		// Surplus members have no min-runtime. Which members are surplus depends on the exact time,
-		// so do not check it.
+		// Surplus members have no min-runtime. Which members are surplus depends on the exact time
+		// of the decision. So do not check the min-runtime of members that are evicted one by one.
 		return
 	}
 	if least := c.minRuntime(victim.queue(), reclaim); at.Before(started.Add(least - c.bounds.Rounding)) {
