@@ -32,8 +32,9 @@ func reclaimShape(nodes, gang int) shape {
 	return s
 }
 
-// thousandQueues returns a tree with about 1,000 queues, and the names of its leaf queues. There
-// are 5 queues at the top. Each has 4 queues. Each of these has 5 queues with 9 leaf queues each.
+// thousandQueues returns a tree with about 1,000 queues, and the names of its leaf queues. The
+// first level has 5 queues. Each of them has 4 children on the second level. Each child has 5
+// children on the third level, with 9 leaf queues each.
 func thousandQueues(kind queueing) (queues []fairshare.Queue, leaves []string) {
 	one := amounts{1000, 4, 1}.vector(1)
 	add := func(name, parent string, leavesBelow int64) {

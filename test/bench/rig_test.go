@@ -35,9 +35,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// All profiles have the default plugins of kube-scheduler, except the plugin for preemption. In the
-// profile of Reprieve, GangScheduling is off too. The framework knows this plugin only while the
-// feature gate GenericWorkload is on. reprieve-scheduler always runs with this gate off.
+// All profiles have the default plugins of kube-scheduler. In the profile of Reprieve, the plugin
+// Reprieve replaces DefaultPreemption, and GangScheduling is off. The framework knows
+// GangScheduling only while the feature gate GenericWorkload is on: a duel switches it on for
+// upstream. reprieve-scheduler always runs with this gate off.
 const (
 	upstream         = "upstream"
 	upstreamAllNodes = "upstream-all-nodes"

@@ -54,7 +54,8 @@ func (r *report) writeRivals(b *strings.Builder) {
 	if len(r.rivals) < 2 {
 		return
 	}
-	// Rows after the first have the same kind of gang, so only these rows show the growth.
+	// All rows except the first have the same kind of gang. So only these rows show how the time
+	// grows with the nodes.
 	small, large := &r.rivals[1], &r.rivals[len(r.rivals)-1]
 	if nodes := [2]int{small.nodes, large.nodes}; nodes[0] < nodes[1] {
 		fmt.Fprintf(b, "\nFrom %s to %s nodes, Reprieve's time grows with the nodes to the power of %.2f, upstream's with the power of %.2f.\n",

@@ -29,7 +29,7 @@ const (
 )
 
 // table returns the table of results. before is the old table. A row without a new result keeps its
-// old lines, if the old table has the same setting.
+// old lines, if the old table was measured with the same setting.
 func table(setting string, all []row, size string, results []result, before string) string {
 	if !strings.Contains(before, setting) {
 		before = ""

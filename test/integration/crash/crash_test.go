@@ -186,8 +186,9 @@ func verifyAll(t *testing.T, worlds []*world) {
 	})
 }
 
-// recreate waits until a member of an evicted group is gone. Then it creates a pod with the same
-// name, and returns it. If no group is being evicted, it returns an empty name.
+// recreate waits until a member of an evicted group is gone. Then it creates a pod with the name of
+// this member, and returns the name and the new pod. If no group is being evicted, it returns an
+// empty name.
 func (w *world) recreate(t *testing.T, at *scene) (string, corev1.Pod) {
 	t.Helper()
 	i := slices.IndexFunc(at.going, func(name string) bool { return strings.HasPrefix(name, "low-") })

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// terminationTimeout is the scheduler's setting for overdue pods: a pod may exist for this time
-	// after its grace period.
+	// terminationTimeout is a setting of the scheduler: a pod is overdue if it still exists this
+	// long after its grace period.
 	terminationTimeout = 30 * time.Second
 	// promptly is the longest time until the scheduler replaces a reservation on a lost node. The
 	// replacement usually takes a second or two. The scheduler's periodic retry would come much

@@ -163,8 +163,9 @@ func (e *env) hasNode(ctx context.Context, name string) bool {
 }
 
 // TestLostMemberGoesFirst tests a gang that has lost a member, and a waiting pod of the same
-// priority. When a node is added, the scheduler must reserve its room for the lost member, before
-// the replacement exists. The replacement must get the room, although the waiting pod is older.
+// priority. When a node is added, the scheduler must reserve the room of this node for the lost
+// member, before the replacement exists. The replacement must get the room, although the waiting
+// pod is older.
 func TestLostMemberGoesFirst(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -173,8 +173,8 @@ func confine() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("keep from new rights: %w", err)
 	}
-	// Kill this process when its parent thread ends. A change of the user resets this setting, so
-	// it comes after that change.
+	// Kill this process when its parent thread ends. A change of the user resets this setting. So
+	// make this call after the change of the user.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("end with the test: %w", err)
 	}

@@ -25,8 +25,8 @@ func TestInstalled(t *testing.T) {
 	c := startCluster(t)
 	c.startScheduler(t, name+"-0")
 	c.create(t, priorityClass(low, lowValue), priorityClass(high, highValue))
-	// Subtests use separate nodes, so they run concurrently. The checks after this group need the
-	// results of all of them.
+	// The subtests use separate nodes, so they run concurrently. The checks after this group need
+	// the results of all subtests.
 	t.Run("work", func(t *testing.T) {
 		for what, test := range map[string]func(*testing.T, *cluster){
 			"the pods are admitted":                 testPodsAdmitted,

@@ -41,8 +41,8 @@ func TestControllers(t *testing.T) {
 }
 
 // jobSurvives preempts the gang in docs/gangs.md several times. After the first preemption, it
-// waits for the back-off of the Job controller. After the others, it moves the time of the pods'
-// end into the past. Otherwise the back-off would grow to ten minutes.
+// waits for the back-off of the Job controller. After each later preemption, it moves the time of
+// the pods' end into the past. Otherwise the back-off would grow to ten minutes.
 func (e *env) jobSurvives() {
 	e.CreateClasses(map[string]int32{"urgent": 100000})
 	e.ApplyText(strings.Replace(gangYAML(e.T), "restartPolicy: Never", "restartPolicy: Never\n      terminationGracePeriodSeconds: 1", 1))

@@ -60,7 +60,7 @@ func (e *env) intents() int {
 }
 
 // TestVictimsDoNotIncrease holds a victim with a finalizer. While the preemptor waits for this
-// victim, the scheduler must not evict another pod, even if its cost would be the same.
+// victim, the scheduler must not evict another pod, even if the other pod has the same cost.
 func TestVictimsDoNotIncrease(t *testing.T) {
 	t.Parallel()
 	const (

@@ -89,8 +89,8 @@ func testClassThatComesLate(e *env) {
 	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
 }
 
-// testClassThatGoes deletes a PriorityClass and creates another one with the same name. A user
-// changes the value of a class in this way.
+// testClassThatGoes deletes a PriorityClass and creates another one with the same name. The value
+// of a class is immutable, so a user can change it only in this way.
 func testClassThatGoes(e *env) {
 	e.AddNodes(2, "class-that-goes")
 	was := stage.NewClass("passing", 60, stage.Never)

@@ -208,8 +208,8 @@ func (c *cluster) group(ctx context.Context, name string) *v1alpha1.PodGroup {
 	return &pg
 }
 
-// protected waits until the status of a PodGroup reports a protection that ends "want" after its
-// start. 0 waits for no protection.
+// protected waits until the status of a PodGroup reports a protection that ends "want" after the
+// start time of the PodGroup. If want is 0, it waits until the PodGroup has no protection.
 func (c *cluster) protected(name string, want time.Duration) {
 	c.Helper()
 	c.Eventually("PodGroup "+name+" says until when it is protected", func(ctx context.Context) string {

@@ -10,8 +10,8 @@ import (
 )
 
 // TestMakingWayAtALimit tests a preemptor whose queue has reached the limit of a parent queue. The
-// scheduler must evict less important work below this limit, although the node has free room. Other
-// work must stay. No pod may start before the victim is gone.
+// scheduler must evict less important work that counts against this limit, although the node has
+// free room. Other work must stay. No pod may start before the victim is gone.
 func TestMakingWayAtALimit(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)

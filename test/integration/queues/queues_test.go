@@ -239,8 +239,8 @@ func TestReclaimMinRuntime(t *testing.T) {
 	}
 }
 
-// TestTurns tests two queues that wait for the same room, with all work of one queue older than the
-// work of the other. When the room becomes free, each queue must get its fair share at once.
+// TestTurns tests two queues that wait for the same room. All work of one queue is older than the
+// work of the other queue. When the room becomes free, each queue must get its fair share at once.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)

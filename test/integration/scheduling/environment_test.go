@@ -57,7 +57,7 @@ func newEnv(t *testing.T, api stage.GroupAPI) *env {
 	return &env{s}
 }
 
-// with returns the same environment with another API for PodGroups.
+// with returns a copy of the environment that uses another API for PodGroups.
 func (e *env) with(api stage.GroupAPI) *env { return &env{e.With(api)} }
 
 // attempts returns the number of scheduling attempts of a profile with the given result.

@@ -76,8 +76,9 @@ func saysOfRaise(pg *v1alpha1.PodGroup, status metav1.ConditionStatus, reason st
 	return ""
 }
 
-// raisedClasses checks the condition of a PodGroup whose preemptionPriorityClassName has no effect,
-// while the classes change.
+// raisedClasses checks the condition about the preemptionPriorityClassName of a PodGroup in three
+// steps. First the class is missing, then it exists. At last, the field names a class below the
+// priority of the PodGroup.
 func raisedClasses(w *world) {
 	pg := raisedGroup("late-raise")
 	w.add(pg)

@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
 )
 
-// TestForgedEvents checks events about preemptions that a tenant writes by hand. kubectl reprieve
-// history does not state that these preemptions happened, and prints no control characters.
+// TestForgedEvents tests events about preemptions that a tenant writes by hand. kubectl reprieve
+// history must not state that these preemptions happened, and must print no control characters.
 func TestForgedEvents(t *testing.T) {
 	t.Parallel()
 	const clearScreen = "\x1b[2J"
