@@ -144,8 +144,8 @@ func TestPolicyOnPlacedPods(t *testing.T) {
 	}
 }
 
-// TestSystemClasses checks that only pods in the configured namespaces may use the system's
-// PriorityClasses, unless the values disable this restriction.
+// TestSystemClasses checks that only PodGroups and Workloads in the configured namespaces may use
+// the system's PriorityClasses, unless the values disable this restriction.
 func TestSystemClasses(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]any{

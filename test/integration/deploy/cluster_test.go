@@ -142,7 +142,8 @@ func (c *cluster) create(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// install creates the rendered objects in their order. It creates the Deployment only as a dry run.
+// install creates the rendered objects in their order. Before it creates the Deployment, it creates
+// it as a dry run. It waits until the API server serves the CRDs and grants the permissions.
 func (c *cluster) install(t *testing.T) {
 	t.Helper()
 	for _, object := range c.manifests {

@@ -76,7 +76,7 @@ func readDashboard(t *testing.T) scrapedDashboard {
 //
 //   - Each query of each panel returns data. The data is not always 0, except for errors.
 //   - All alerting rules are evaluated, and no alert fires.
-//   - After the scheduler ends, an alert reports it.
+//   - After the scheduler ends, an alert about it becomes pending.
 func TestDashboard(t *testing.T) {
 	prometheusPath(t)
 	c := startClusterOf(t, render(t, deployPath(t)), map[string]int{fleet: fleetNodes}, playground.Options{})
@@ -243,7 +243,7 @@ func testNoneFires(t *testing.T, p *prometheus, begun time.Time) {
 	}
 }
 
-// testDownIsNoticed stops the scheduler, and waits until an alert about it fires.
+// testDownIsNoticed stops the scheduler, and waits until an alert about it is pending.
 func testDownIsNoticed(t *testing.T, c *cluster, p *prometheus) {
 	if err := c.schedulers[0].Kill(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

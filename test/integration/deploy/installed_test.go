@@ -175,7 +175,8 @@ func testEndpoints(t *testing.T, c *cluster) {
 	}
 }
 
-// transport returns an HTTP transport that accepts the schedulers' self-signed certificates.
+// transport returns an HTTP transport that trusts the playground's certificate authority, which has
+// signed the certificates of the schedulers.
 func (c *cluster) transport(t *testing.T) *http.Transport {
 	t.Helper()
 	pool := x509.NewCertPool()

@@ -168,8 +168,9 @@ func TestCRDs(t *testing.T) {
 	}
 }
 
-// TestRBAC checks that no rule uses a wildcard. The audit log cannot show whether the scheduler
-// needs all that a wildcard permits.
+// TestRBAC checks that the scheduler's roles have no wildcards and no permissions that a scheduler
+// never needs. Their bindings must name only the scheduler's ServiceAccount. The audit log cannot
+// show whether the scheduler needs all that a wildcard permits.
 func TestRBAC(t *testing.T) {
 	m := render(t, deployPath(t))
 	for _, p := range permissions(t, m) {

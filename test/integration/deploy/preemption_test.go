@@ -47,8 +47,8 @@ func isScheduled(priority int32) func(*v1alpha1.PodGroup) string {
 	}
 }
 
-// testGangs creates a gang from a template of a Workload, which fills two nodes. A second gang with
-// a higher priority must preempt it.
+// testGangs creates a gang from a template of a Workload. The gang fills two nodes. A second gang
+// with a higher priority must preempt the first gang.
 func testGangs(t *testing.T, c *cluster) {
 	c.create(t,
 		&v1alpha1.Workload{

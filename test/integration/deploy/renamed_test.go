@@ -49,8 +49,8 @@ func TestRenamedAccount(t *testing.T) {
 	}
 }
 
-// TestMoreSystemNamespaces applies the patch in deploy/README.md for another system namespace. Pods
-// in this namespace may then use the system's PriorityClasses.
+// TestMoreSystemNamespaces applies the patch in deploy/README.md for another system namespace.
+// PodGroups and Workloads in this namespace may then use the system's PriorityClasses.
 func TestMoreSystemNamespaces(t *testing.T) {
 	patch := strings.ReplaceAll(readmePatch(t, "are for `kube-system`"), "NAMESPACE", "node-agents")
 	m := overlay(t, patch)

@@ -28,8 +28,7 @@ const (
 	fleetNodes = 6
 	// guarded is a PriorityClass with a toleration. It protects Pods for a few seconds.
 	guarded = "guarded"
-	// mostPending is the greatest number of waiting Pods. While so many wait, no more Pods are
-	// created.
+	// mostPending is a number of waiting Pods. While more Pods wait, the traffic creates no work.
 	mostPending = 24
 )
 
@@ -121,7 +120,7 @@ func (tr *traffic) lacks(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// next creates the next workload of day, unless mostPending Pods wait.
+// next creates the next workload of day, unless more than mostPending Pods wait.
 func (tr *traffic) next(t *testing.T) {
 	t.Helper()
 	var pods corev1.PodList

@@ -85,7 +85,7 @@ func newStand(t *testing.T) *stand {
 	return newStandWith(t, playground.SchedulerOptions{})
 }
 
-// newStandWith returns a stand with three nodes of 4 GPUs, and four running pods of low priority
+// newStandWith returns a stand with three nodes of 4 GPUs, and six running pods of low priority
 // with 2 GPUs each. The scheduler has the given options.
 func newStandWith(t *testing.T, scheduler playground.SchedulerOptions) *stand {
 	t.Helper()

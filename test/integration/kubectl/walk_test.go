@@ -50,7 +50,7 @@ type answered struct {
 	want string
 }
 
-// page returns the commands in docs/why.md.
+// page returns the commands in docs/why.md, with the outputs that the page shows.
 func (s *stand) page() []answered {
 	s.Helper()
 	var out []answered

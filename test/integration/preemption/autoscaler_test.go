@@ -94,8 +94,8 @@ func (e *env) saying(name string, phrases ...string) map[string]metav1.Time {
 	return since
 }
 
-// unplaced describes a pod of a unit whose condition PodScheduled is not true. It returns "" if
-// there is none.
+// unplaced describes a pod of a unit whose condition PodScheduled is not true. It returns "" if the
+// condition of every pod is true.
 func (e *env) unplaced(ctx context.Context, name string) string {
 	e.Helper()
 	for _, pod := range e.unit(ctx, name) {

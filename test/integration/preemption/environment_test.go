@@ -147,8 +147,8 @@ func (e *env) unit(ctx context.Context, name string) []corev1.Pod {
 	return out
 }
 
-// waitEvent waits for an event about an object that contains the phrases and names the related
-// object.
+// waitEvent waits for an event about an object. The event must have the given reason, contain the
+// phrases, and name the related object.
 func (e *env) waitEvent(name, reason, related string, phrases ...string) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("event %s on %s that mentions %q", reason, name, phrases), func(ctx context.Context) string {

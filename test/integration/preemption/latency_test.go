@@ -33,8 +33,8 @@ const (
 // nearly all pods would be late.
 //
 // The time of a pod is from before its creation until a watch reports its node. For each pod, the
-// test creates a second pod. The test binds it itself when the watch reports it. The time of the
-// second pod shows how busy the machine is, and increases the bound.
+// test creates a second pod, and binds the second pod itself when the watch reports it. The time of
+// the second pod shows how busy the machine is, and increases the bound.
 //
 // The test does not run in parallel with others, because they share the scheduler.
 //

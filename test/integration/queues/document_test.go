@@ -67,7 +67,8 @@ func TestMinRuntimeDocument(t *testing.T) {
 	})
 }
 
-// victim creates a gang in a leaf queue that fills the node. It returns the start time of the gang.
+// victim creates a gang in a leaf queue. The gang fills the node. victim returns the start time of
+// the gang.
 func (c *cluster) victim(leaf string) time.Time {
 	c.Helper()
 	c.team(team{name: "victim", queue: leaf, class: "low", members: 2, minCount: 2, gpus: 4, whole: true, change: []func(*corev1.Pod){linger}})

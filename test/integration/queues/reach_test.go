@@ -52,7 +52,7 @@ func (c *cluster) running(ctx context.Context, name string) (n int) {
 }
 
 // shared waits until each ReplicaSet has "want" pods with a node, and checks for some time that
-// this does not change.
+// these numbers do not change.
 func (c *cluster) shared(want int, names ...string) {
 	c.Helper()
 	differs := func(ctx context.Context) string {

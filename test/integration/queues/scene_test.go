@@ -116,7 +116,8 @@ func (c *cluster) started(name string) time.Time {
 // linger sets a long grace period, so that the test can observe a terminating pod.
 func linger(pod *corev1.Pod) { pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](600) }
 
-// evicted returns the sorted names of pods with an event about their preemption since a time.
+// evicted returns the sorted names of the pods whose preemption an event has reported since the
+// given time.
 func (c *cluster) evicted(ctx context.Context, since time.Time) []string {
 	c.Helper()
 	var out []string

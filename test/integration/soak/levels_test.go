@@ -84,8 +84,11 @@ func (s *soak) collect(scheduler *playground.Component) ([]byte, error) {
 	return direct.Discovery().RESTClient().Get().AbsPath("/debug/pprof/heap").Param("gc", "1").DoRaw(s.Context())
 }
 
-// compare compares two measurements. The test fails if the leader uses too much memory or too many
-// goroutines, or if reservations and nominations differ.
+// compare compares two measurements. The test fails in these cases:
+//
+//   - The leader has changed.
+//   - The leader uses too much memory or too many goroutines (see tooMuch).
+//   - At the end, a reservation, a nominated pod or an intent remains.
 func (s *soak) compare(first, last levels) {
 	s.Helper()
 	if first.pid != last.pid {

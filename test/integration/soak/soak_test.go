@@ -138,8 +138,8 @@ func (s *soak) work(until time.Time, pick func() fault) {
 	s.tenant.rest()
 }
 
-// goesOn reports whether there is enough time for another fault. The test ends if the observer has
-// failed.
+// goesOn reports whether there is enough time for another fault. The test ends if the observer or
+// the playground has failed.
 func (s *soak) goesOn(until time.Time, every time.Duration) bool {
 	s.Helper()
 	s.show()

@@ -63,8 +63,8 @@ func New(t *testing.T, options playground.Options) *Stage {
 }
 
 // Start starts a playground that ends with the test, and returns no Stage. It is for tests that
-// start the scheduler themselves. At the end, the test fails if the scheduler writes without a
-// reason. If the options have an audit policy, it must record all writes.
+// start the scheduler themselves. At the end, the test fails if the scheduler does not stop
+// writing. If the options have an audit policy, the policy must record all writes.
 func Start(t *testing.T, options playground.Options) *playground.Playground {
 	t.Helper()
 	if options.AuditPolicy == "" {

@@ -107,8 +107,9 @@ func (c *Checker) isWithinQuota(queue string, amount int64) bool {
 }
 
 // yields reports whether a running or terminating pod will soon release its room for an entitled
-// pod. This is true if it is in a queue without quota, and no toleration protects it. Its
-// min-runtime is ignored, because it ends within the bound of the invariant.
+// pod. The pod must be in a queue without quota. If it terminates, its grace period must be at most
+// soonGone. If it does not terminate, no toleration may protect it. Its min-runtime is ignored,
+// because it ends within the bound of the invariant.
 func (c *Checker) yields(pod *corev1.Pod, to unit) bool {
 	victim := c.unitOf(pod)
 	if !c.hasNoQuota(victim.queue()) {
