@@ -107,8 +107,7 @@ func newGroup(name string, priority int32, minCount int) *schedulingv1beta1.PodG
 	}
 }
 
-// join makes a pod a member of a PodGroup. It sets the fields that Reprieve reads, and the fields
-// that upstream reads.
+// join makes a pod a member of a PodGroup. It sets the field that both Reprieve and upstream read.
 func join(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) {
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(group.Name)}
 }

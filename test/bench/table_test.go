@@ -109,8 +109,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// measurePod measures decisions for a single pod. It also measures memory, so it must run first,
-// while Reprieve has allocated no memory.
+// measurePod measures decisions for a single pod. It also measures memory: the growth of the heap
+// by the first decision, and the bytes that a later decision allocates.
 func (s *sizes) measurePod(t *testing.T, r *report) {
 	shape := podShape(s.pod)
 	name := fmt.Sprintf("%s nodes, %s pods of 50 priorities", thousands(shape.nodes), thousands(shape.pods()))

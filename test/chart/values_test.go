@@ -201,8 +201,8 @@ func read(t *testing.T, elements ...string) string {
 	return string(raw)
 }
 
-// TestRollsOnChange checks that a change of the configuration changes the template of the Pods.
-// Other values may change it only if they concern the Pods.
+// TestRollsOnChange checks that a change of the configuration changes the checksum in the template
+// of the Pods. A change of the replicas must not change it.
 func TestRollsOnChange(t *testing.T) {
 	t.Parallel()
 	checksum := func(values string) string {

@@ -39,7 +39,7 @@ func (g *game) snapshot() *core.Snapshot {
 }
 
 // units returns the preemption units of a running workload. A gang without surplus members is one
-// unit. If a gang has surplus members, each member is a unit.
+// unit, and so is a stale gang. Each member of another gang is a unit.
 func (p *player) units(pods []core.Pod) []core.Unit {
 	unit := core.Unit{Namespace: "ns", Name: p.Name, UID: p.Name, Priority: p.Priority, Start: p.began, Since: p.began}
 	if p.Fixed {

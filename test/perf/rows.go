@@ -103,7 +103,7 @@ func (r *row) rivalTitle() string {
 }
 
 // titleAt returns the title of the row for a size. The numbers in the field title are valid only
-// for the size "full", so titleAt removes them for other sizes.
+// for the size "full". For another size, titleAt returns the name of the row and the size.
 func (r *row) titleAt(size string) string {
 	if size == sizeFull || len(r.sizes) < 3 {
 		return r.title

@@ -20,7 +20,8 @@ import (
 
 const gpu corev1.ResourceName = "nvidia.com/gpu"
 
-// newCluster starts a playground with nodes of 8 GPUs and a PriorityClass "high".
+// newCluster starts a playground with nodes of 8 GPUs, and creates the PriorityClasses of the tests
+// that use it.
 func newCluster(t *testing.T, nodes int) *stage.Stage {
 	t.Helper()
 	s := stage.New(t, playground.Options{NodeGroups: []playground.NodeGroup{{Count: nodes, Resources: corev1.ResourceList{
