@@ -13,8 +13,9 @@
 // # Settings of the peers
 //
 // KAI: deserved GPUs are quotas, and over-quota weights are weights. Limits and priorities of
-// queues have the same meaning. A department is a parent queue; its weight is its quota. Work with
-// a priority of at least 100 is fixed, because KAI does not preempt it.
+// queues have the same meaning. A department is a parent queue; the weight of the queue is the
+// quota of the department. Work with a priority of at least 100 is fixed, because KAI does not
+// preempt it.
 //
 // Kueue: nominal quotas are quotas. A limit is the sum of the nominal quota and the borrowing
 // limit. Cohorts are parent queues. Their quota is the sum of the quotas below them and their own

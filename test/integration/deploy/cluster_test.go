@@ -142,8 +142,8 @@ func (c *cluster) create(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// install creates the rendered objects in their order. Before it creates the Deployment, it creates
-// it as a dry run. It waits until the API server serves the CRDs and grants the permissions.
+// install creates the rendered objects in their order. It tries a dry run before it creates the
+// Deployment. It waits until the API server serves the CRDs and grants the permissions.
 func (c *cluster) install(t *testing.T) {
 	t.Helper()
 	for _, object := range c.manifests {

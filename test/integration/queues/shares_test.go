@@ -26,8 +26,8 @@ func (c *cluster) within(bound time.Duration, what func()) (took time.Duration) 
 	return took
 }
 
-// TestShareThatGrows increases the fair share of a queue without a change of a pod that has a node.
-// The scheduler must retry the reclaimers in this queue.
+// TestShareThatGrows increases the fair share of a queue, and changes no pod that has a node. The
+// scheduler must retry the reclaimers in this queue.
 func TestShareThatGrows(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
