@@ -37,7 +37,8 @@ var ways = map[string]func(*env, string){
 }
 
 // preempting creates full nodes and two preempting pods. It waits until each preempting pod is
-// nominated to a node, where its victims do not terminate. It returns the nominated nodes.
+// nominated to a node. A finalizer keeps the evicted pods on these nodes. preempting returns the
+// nominated nodes.
 func (e *env) preempting(isGang bool, nodes ...string) (promised []string) {
 	e.Helper()
 	e.AddNodes(4, nodes...)

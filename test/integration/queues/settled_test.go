@@ -8,9 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestFaultsSettle creates every kind of invalid Queue, and of work that names a Queue wrongly,
-// beside running and waiting work. The scheduler must report each fault once. The stage checks that
-// the scheduler writes nothing after that.
+// TestFaultsSettle creates every kind of invalid Queue, and every kind of work that names a Queue
+// wrongly. Other work runs or waits beside them. The scheduler must report each fault once. The
+// stage checks that the scheduler writes nothing after that.
 func TestFaultsSettle(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)

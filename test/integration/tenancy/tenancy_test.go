@@ -129,8 +129,8 @@ func (w *world) scheduler(name string, a attempt) {
 	}
 }
 
-// policy creates the object that names the queue with the user's permissions, and checks the result
-// of the admission policies.
+// policy creates, as a dry run and with the user's permissions, the object that names the queue. It
+// checks the result of the admission policies.
 func (w *world) policy(name string, a attempt) {
 	err := w.as.Create(w.Context(), a.objects(name)[0], client.DryRunAll)
 	says := map[string]string{

@@ -13,7 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// members creates pods of a group with the numbers from "from" to to-1. Each pod requests two CPUs.
+// members creates pods of a group. Their numbers start at "from" and end before "to". Each pod
+// requests two CPUs.
 func (e *env) members(group, class string, from, to int) {
 	e.Helper()
 	for i := from; i < to; i++ {
