@@ -45,7 +45,7 @@ func shortIn(wanted, room, more []int64) int {
 	return -1
 }
 
-// howMany returns the number of requests of size wanted that fit into room, at most most.
+// howMany returns how many requests of size wanted fit into room. The result is limited to most.
 func howMany(wanted, room []int64, most int) int {
 	count := int64(most)
 	for r, v := range wanted {

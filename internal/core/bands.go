@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Band is a range of priorities that count as equal when victims are compared. It does not change
-// the units that may be evicted.
+// Band is a range of priorities that count as equal when victims are compared. A band does not
+// change which units may be evicted.
 type Band struct {
 	// Min and Max are the lowest and the highest priority in the band.
 	Min, Max int32
@@ -56,8 +56,8 @@ func (b bands) validate() error {
 }
 
 // inBands returns a copy of the search. There, the rank of each unit is the lowest priority of its
-// band. Priorities at or above the preemptor's stay the same. Otherwise, a band that contains the
-// preemptor's priority would add potential victims.
+// band. Priorities at or above the preemptor's stay the same. If they changed too, a band that
+// contains the preemptor's priority would add potential victims.
 func (sr *search) inBands(mem *scratch) *search {
 	s, v := *sr.s, *sr.v
 	s.bands = sr.p.Bands

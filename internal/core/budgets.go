@@ -74,8 +74,9 @@ func (d *budgetDraw) spare(unit int32) {
 	}
 }
 
-// splitByBudgets splits units into two lists and keeps their order. It evicts the units one after
-// the other. breaking has the units whose eviction breaks a budget at that point.
+// splitByBudgets splits units into two lists and keeps their order. It counts the units as evicted
+// one after the other. breaking has the units whose eviction breaks a budget after the evictions of
+// the units before them.
 func splitByBudgets(s *Snapshot, units []int32) (breaking, others []int32) {
 	if len(s.Budgets) == 0 {
 		return nil, units

@@ -8,12 +8,13 @@ import "cmp"
 type CascadeMode string
 
 const (
-	// CascadeOff counts nothing. It is the zero value.
+	// CascadeOff does not count evictions by replacements. It is the zero value.
 	CascadeOff CascadeMode = ""
-	// CascadeMeasure counts these further evictions for the chosen outcome and reports the number.
+	// CascadeMeasure counts the evictions by replacements for the chosen outcome and reports the
+	// number.
 	CascadeMeasure CascadeMode = "Measure"
-	// CascadeDecide also prefers outcomes with fewer further evictions. In the order of the fields
-	// of Score, this criterion comes after Surplus and before Repeated.
+	// CascadeDecide also prefers outcomes whose replacements evict fewer pods. In the order of the
+	// fields of Score, this criterion comes after Surplus and before Repeated.
 	CascadeDecide CascadeMode = "Decide"
 )
 
@@ -58,7 +59,7 @@ func (c *Cascade) hasFewerThan(o *Cascade) bool { return !c.Partial && c.Evictio
 // least leastCascadeSearches.
 const cascadeSearches, leastCascadeSearches, cascadeEffort = 256, 8, 2_000_000
 
-// cascades counts the further evictions for outcomes of one decision.
+// cascades counts the evictions by the victims' replacements, for outcomes of one decision.
 type cascades struct {
 	// whole is the search over all units.
 	whole *search

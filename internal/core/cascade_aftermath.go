@@ -22,13 +22,14 @@ type aftermath struct {
 	gone map[int32]bool
 }
 
-// newAftermath returns the cluster after the victims of f are evicted and its members are placed.
+// newAftermath returns the cluster after the victims of f are evicted and the preemptor's members
+// are placed.
 func newAftermath(whole *search, f *found) *aftermath {
 	v := whole.v
 	a := &aftermath{whole: whole, s: *v.s, c: *v.c, gone: make(map[int32]bool)}
 	a.c.later = slices.Clone(v.c.later)
 	a.c.free = a.c.later
-	// Do not use the table of losses: it still counts gangs that the outcome breaks as complete.
+	// Do not use the table of losses: in this table, the gangs that f breaks are still whole.
 	a.c.losses = nil
 	a.s.columns, a.s.Leaving, a.s.losses, a.s.stopped = &a.c, nil, nil, nil
 	a.s.Budgets = slices.Clone(v.s.Budgets)

@@ -174,8 +174,9 @@ func TestCascadeDecides(t *testing.T) {
 			nodes: 8, units: 20, full: true, budgets: pick(4) == 0, tolerations: pick(4) == 0, leaving: true, lost: pick(6) == 0, stopped: pick(3) == 0,
 		})
 		if pick(4) > 0 {
-			// With this band, most outcomes with the same number of pods cost the same.
-			// Replacements can then preempt work with a lower priority.
+			// With this band, most outcomes with the same number of pods cost the same. So the
+			// decision may evict a pod although a pod of lower priority would do. The replacement
+			// of the evicted pod can then preempt the pod of lower priority.
 			p.Bands = []Band{{Min: 0, Max: 5}}
 		}
 		kinds := randomReplacements(pick, s)

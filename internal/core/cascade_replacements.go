@@ -3,9 +3,10 @@ package core
 import "slices"
 
 // replacements returns the workloads that controllers create in place of the victims, ordered by
-// the importance of the victims. All evicted members of one gang form one replacement. Its MinCount
-// is the number of members that the gang lacks to reach its own minCount; members past it preempt
-// nothing. A group that is evicted as a unit needs all of its pods.
+// the importance of the victims. All evicted members of one gang form one replacement. The
+// replacement's MinCount is the number of members that the gang then lacks to reach the gang's
+// minCount. For further members, the replacement preempts nothing. A group that is evicted as a
+// unit needs all of its pods.
 func (a *aftermath) replacements(victims []int32) []*Preemptor {
 	replacer, ok := a.whole.v.oracle.(Replacer)
 	if !ok {

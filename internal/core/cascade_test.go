@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// replacing is an Oracle that implements Replacer. By default, all units are replaced and may
-// preempt, and every node admits every member.
+// replacing is an Oracle that implements Replacer. By default, all units are replaced, the
+// replacements may preempt, and every node admits every member.
 type replacing struct {
 	Arithmetic
 	// kinds maps the index of a unit to its Replacement, for units that differ from the default.

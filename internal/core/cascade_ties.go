@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// cascadeNodes is the maximum number of nodes whose outcomes are compared by further evictions.
-// cascadeDomains is the same maximum for domains.
+// cascadeNodes is the maximum number of nodes whose outcomes are compared by the evictions of the
+// victims' replacements. cascadeDomains is the same maximum for domains.
 const cascadeNodes, cascadeDomains = 64, 16
 
 // tied returns the outcomes on other nodes, or in other required domains, whose cost equals the

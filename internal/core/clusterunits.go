@@ -179,7 +179,8 @@ func (c *Cluster) countAll(at int32, sign int64) {
 // the gang can lose and still have minCount.
 func (c *Cluster) tellSurplus() {
 	for uid := range c.uneven {
-		// A group of a tree may be evicted as one unit. Its pods have no surplus.
+		// Leave out members that are not evicted one by one. A group in a tree may be one unit, and
+		// such a unit has no surplus members.
 		members := slices.DeleteFunc(slices.Clone(c.c.groups[uid]), func(m int32) bool { return !elastic(&c.s.Units[m]) })
 		slices.SortFunc(members, func(a, b int32) int {
 			x, y := c.s.Units[a], c.s.Units[b]
@@ -199,8 +200,8 @@ func (c *Cluster) tellSurplus() {
 		}
 		for _, m := range slices.Backward(members) {
 			u := &c.s.Units[m]
-			// The lost work depends on the latest checkpoint of any member, so compute it again for
-			// each.
+			// The lost work of each member depends on the latest checkpoint of any member of the
+			// gang. So each member's entry must be computed again.
 			c.c.losses.forget(m)
 			c.c.losses.touch(int32(u.Pods[0].Node))
 			surplus := elastic(u) && left.Spare(int(u.Membership.MinCount), u.Role) > 0
@@ -247,8 +248,8 @@ func earliestStart(pods []Pod) int64 {
 	return first
 }
 
-// disturb marks the nodes of a unit as dirty, because the unit's position in the order of their
-// units may have changed.
+// disturb marks the nodes of a unit as dirty, because the unit's position among the units of each
+// node may have changed.
 func (c *Cluster) disturb(u *Unit) {
 	for i := range u.Pods {
 		c.dirty[int32(u.Pods[i].Node)] = true
@@ -262,8 +263,8 @@ func (c *Cluster) newUnit(u *Unit) int32 {
 	} else {
 		at = int32(len(c.s.Units))
 		if at == int32(cap(c.s.Units)) {
-			// Grow by a sixteenth only. append would allocate much more spare capacity, because
-			// there are as many units as pods.
+			// Grow by a sixteenth only. append would grow by at least a quarter, which is much
+			// memory: nearly every pod of the cluster is a unit.
 			c.s.Units = append(make([]Unit, 0, at+at/16+64), c.s.Units...)
 		}
 		c.s.Units = append(c.s.Units, Unit{})

@@ -39,9 +39,9 @@ type search struct {
 	nodes []int32
 	// roomy is true if any node has room for any member without an eviction.
 	roomy bool
-	// thorough makes the search also run the plain algorithm of KEP-5710 if its best outcome breaks
-	// gangs. Without it, the search skips that algorithm if its outcome is optimal by all criteria
-	// before the broken gangs.
+	// thorough is true if the search also runs the plain algorithm of KEP-5710 after an outcome
+	// that breaks gangs. Other searches skip this algorithm if the outcome is optimal by all
+	// criteria before the broken gangs.
 	thorough bool
 	// refused is the first set of victims that exceeded a bound on sets, such as a fair share.
 	refused *overBound
@@ -50,7 +50,8 @@ type search struct {
 	compared []domainOutcome
 	// full is the index of a queue whose limit is too low for the preemptor; -1 for none.
 	full int32
-	// room is true if the preemptor fits without victims. If full is set, only the limit blocks it.
+	// room is true if the preemptor fits without victims. If full is set as well, only the limit of
+	// this queue blocks the preemptor.
 	room bool
 	// If outcomeOnly is true, a Decision without room has only its outcome.
 	outcomeOnly bool
@@ -167,7 +168,8 @@ func (sr *search) placeIn(d *domain, ws []want, f *found) bool {
 }
 
 // removeLeaving removes all terminating pods from the state of a stateful oracle, and returns a
-// function that restores them. The columns need no change, because later already counts their room.
+// function that restores them. The columns need no change, because columns.later already includes
+// the room of these pods.
 func (sr *search) removeLeaving() (undo func()) {
 	if !sr.v.anyStateful {
 		return func() {}
@@ -236,7 +238,8 @@ func (t *simulation) nominated() ([]placement, bool) {
 	var placements []placement
 	for placed := -1; placed < len(placements); {
 		// After a restart of the scheduler, the nominations may be in a different order than the
-		// earlier placements. Place them in the order of p.Nominated instead.
+		// earlier placements. A member may then fit only after a later one is placed. So repeat
+		// until no further member fits.
 		placed = len(placements)
 		for _, p := range t.p.Nominated {
 			class, isMember := classOf[p.UID]
@@ -296,9 +299,9 @@ func (sr *search) anyRoom(free []int64) bool {
 	return false
 }
 
-// insist returns the members that must be placed, as numbers per class. They fit if all potential
-// victims are removed. In t, all units must be in place. If the oracle is stateful, the potential
-// victims stay removed from t.
+// insist returns the members that must be placed, as numbers per class. These members fit if all
+// potential victims are removed. Before the call, all units must be in place in t. If the oracle is
+// stateful, the potential victims stay removed from t.
 func (sr *search) insist(t *simulation) ([]want, bool) {
 	if t.anyStateful {
 		t.outUpTo(t.victims.below)
@@ -358,8 +361,8 @@ type mixing struct {
 	tries  int
 }
 
-// next tries every combination of the remaining classes with left members in total. It starts with
-// the maximum for the class that is hardest to place.
+// next chooses further members from the classes in the slice every; left is their number. It tries
+// all numbers of members per class, the maximum for the class that is hardest to place first.
 func (m *mixing) next(every []want, left int) ([]want, bool) {
 	if left == 0 {
 		m.tries--

@@ -188,9 +188,10 @@ func (b *domainBounds) leastLost(col *nodeColumn) []int64 {
 	return b.lost
 }
 
-// cheapest returns a lower bound of the cost of room for a number of members. It adds up the lowest
-// costs per member (of). True costs are whole numbers. So the sum is rounded up, after the maximum
-// floating-point error is subtracted.
+// cheapest returns a lower bound of the cost of room for a number of members. The function of
+// returns the cost per member on a node. The bound is the sum of the lowest of these costs. True
+// costs are whole numbers. So cheapest subtracts the maximum floating-point error from the sum, and
+// rounds up.
 func (b *domainBounds) cheapest(members int, of func(r *nodeRate) float64) int64 {
 	slices.SortFunc(b.rates, func(x, y nodeRate) int { return cmp.Compare(of(&x), of(&y)) })
 	cost := 0.0

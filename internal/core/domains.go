@@ -219,7 +219,7 @@ func (v *problem) freeViews(free []int64) iter.Seq[*problem] {
 }
 
 // inNodesOf returns the problem restricted to the nodes of a domain. The potential victims stay the
-// same, so searches for victims use the method in instead.
+// same. For a search for victims, use [problem.in].
 func (v *problem) inNodesOf(d *domain) *problem {
 	w := *v.on(d.nodes)
 	w.domains, w.within = nil, d

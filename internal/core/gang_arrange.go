@@ -120,7 +120,8 @@ func (ar *arranging) arrangeParties(parties [][]want) []arrangement {
 	return out
 }
 
-// undo returns t to the earlier arrangement before, which is a part of the current one.
+// undo removes from t all placements and evictions that were added to the arrangement in before.
+// The current arrangement must be an extension of before.
 func (ar *arranging) undo(before arrangement) {
 	ar.t.unplaceAll(ar.before.placements[len(before.placements):])
 	ar.t.removeAll(ar.before.back[len(before.back):])

@@ -239,8 +239,9 @@ func areFew(n, size, limit int) bool {
 }
 
 // shrink looks for a small set of gangs such that breaking only these gives room. It starts with
-// the shortest prefix of all gangs that has an outcome, or of the gangs that the first outcome
-// breaks. Then it removes each gang that is not needed.
+// the shortest prefix of s.gangs that gives room. If no such prefix has fewer gangs than the first
+// outcome breaks, it starts with a prefix of the gangs that this outcome breaks. Then it removes
+// each gang that is not needed.
 func (s *gangSearch) shrink() {
 	few := s.broken(s.first)
 	if prefix, ok := s.prefix(s.gangs, len(few)); ok {

@@ -188,7 +188,7 @@ func (c *cheapLanes) leastDisturbed(l *cheapLane) {
 }
 
 // refuse limits node n to the given number of members until all other nodes are full. Units that
-// were chosen for these members stay chosen: after a restore, the node would seem to cost nothing.
+// were chosen for these members stay chosen, because the members use the room of these units.
 func (l *cheapLane) refuse(n int32, members int) {
 	l.putOff = append(l.putOff, n)
 	if members == 0 {

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// addsUp reports whether the cost of a set of victims is the sum of the costs of its units. Lost
-// work is not a sum if a gang may fall below minCount. The first victim stops the gang, and a
-// second victim adds no loss. Broken budgets are not a sum either.
+// addsUp reports whether the cost of a set of victims is the sum of the costs of its units. This is
+// always so if the search does not count lost work. Otherwise, the lost work is not a sum if a gang
+// may fall below minCount. The first victim stops the gang, and a second victim adds no loss. If
+// units have budgets, the result is false too, because broken budgets do not add up.
 func (sr *search) addsUp() bool {
 	return sr.s.losses == nil || len(sr.s.gangs) == 0 && !sr.v.c.budgeted
 }

@@ -1,8 +1,8 @@
 package core
 
 // refined repeats the choice among the victims with one pod and without budgets, if only room
-// matters. All other victims stay evicted. The new choice is exact under this condition. With
-// several classes, the members also stay on their nodes.
+// matters. All other victims stay evicted. Together with these other victims, no other choice is
+// cheaper. With several classes, the members also stay on their nodes.
 func (g *gang) refined(f *found) (found, bool) {
 	if g.v.anyStateful || !g.counts && f.placements == nil {
 		return found{}, false

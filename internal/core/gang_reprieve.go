@@ -51,7 +51,7 @@ func (r *reprieving) run(pool, chosen []int32) []int32 {
 }
 
 // together restores the units that conflict with no member and returns the others. It first
-// restores all units at once, because each check considers all placements.
+// restores all units at once, because each check considers all placements and takes long.
 func (r *reprieving) together(units []int32) (trouble []int32) {
 	if len(units) == 0 {
 		return nil
@@ -233,7 +233,8 @@ func (r *reprieving) displace(refused []placement) (stay, displaced []placement)
 }
 
 // mayHaveRoom reports whether the given number of members per class may find room on other nodes.
-// It computes spare only once, because restored units only reduce the room.
+// It computes spare only once: restored units only reduce the room, so the old upper bounds stay
+// valid.
 func (r *reprieving) mayHaveRoom(counts []int) bool {
 	if r.spare == nil {
 		r.spare = make([]int, len(r.wanted))

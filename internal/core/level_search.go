@@ -91,9 +91,9 @@ func (ls *levelSearch) cheapest() *level {
 func (l *level) isEmpty() bool { return l.domains != nil && len(l.v.domains) == 0 }
 
 // costsNoMoreThan reports whether the outcome of l costs at most as much as the outcome of the
-// farther level o. If an eviction for l has a rule or queue that no eviction for o has, the costs
-// cannot be compared, and the result is false. The reason is that the distance of queues from their
-// fair shares comes before priorities.
+// farther level o. With queues, the distance of the victims' queues from their fair shares is
+// compared before priorities. So the costs cannot be compared if an eviction for l has a rule or a
+// queue that no eviction for o has. The result is then false.
 func (l *level) costsNoMoreThan(o *level) bool {
 	a, b := l.decision, o.decision
 	if a.Outcome != Preempts || b.Outcome != Preempts {
@@ -135,8 +135,9 @@ func isSubset(a, b map[victimCause]bool) bool {
 	return true
 }
 
-// withoutLevel returns an Infeasible Decision if the gang's levels have an error. If a member
-// already has a node, it ignores the error, so that lost members can be replaced.
+// withoutLevel returns an Infeasible Decision if no node has the label of a preferred level. If a
+// member already has a node, the function ignores the missing label, so that lost members can be
+// replaced.
 func (sr *search) withoutLevel() (Decision, bool) {
 	hasHome := sr.p.Domain != nil && len(sr.p.Domain.Homes) > 0 ||
 		slices.ContainsFunc(sr.p.Preferred, func(l PreferredLevel) bool { return len(l.Homes) > 0 })

@@ -46,8 +46,8 @@ type cover struct {
 	// effort is the number of units that the searches may still look at.
 	effort int
 
-	// units are the units of the node. After rank, units with the most room for their cost come
-	// first. frees is the room of each unit, and all is its sum.
+	// units are the units of the node. After a call of rank, units with the most room for their
+	// cost come first. frees is the room of each unit, and all is its sum.
 	units    []coverUnit
 	frees    []int64
 	unsorted []int64
@@ -371,8 +371,8 @@ func (c *cover) atLeast(after int64) (least price, ok bool) {
 	return least, true
 }
 
-// cheapest calls tell for count undecided units, in the given order. It skips units that use no
-// resource r, and units that do not start later than after.
+// cheapest calls tell for count undecided units, in the given order. It skips units that do not
+// free resource r, and units that do not start later than after.
 func (c *cover) cheapest(order []int32, r, count int, after int64, tell func(*setCost)) {
 	for _, i := range order {
 		if count == 0 {

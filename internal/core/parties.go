@@ -40,9 +40,9 @@ func (v *problem) parties(ws []want) [][]want {
 	return parties
 }
 
-// scattered reports whether gatherings may use separate domains. This is so if a gathering has no
-// class in common with any gathering of smaller domains. The domain of that gathering need not
-// contain the smaller domains.
+// scattered reports whether gatherings may use separate domains. This is so if some gathering g has
+// no class in common with any gathering of smaller domains. The domain of g need not contain these
+// smaller domains.
 func scattered(gs []gathering) bool {
 	for i := range gs {
 		if i > 0 && !slices.ContainsFunc(gs[:i], func(o gathering) bool { return meet(o.classes, gs[i].classes) }) {
@@ -110,8 +110,8 @@ func (t *simulation) packApart(ws []want) ([]placement, bool) {
 }
 
 // inTurn places parties one after the other. If a party finds no room, it is the first party in the
-// next attempt. If it was already first before, inTurn returns false, because the parties block
-// each other in any order.
+// next attempt. If the party was already the first in an earlier attempt, inTurn returns false,
+// because the parties block each other in any order.
 func inTurn(parties [][]want, place func(party []want) bool, undo func()) bool {
 	parties = slices.Clone(parties)
 	for first := range partyStarts {

@@ -163,7 +163,8 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 		return prospect{}, false
 	}
 	lo, hi := 1, k
-	// This check alone excludes most nodes: it needs only the room below the lowest ceiling so far.
+	// If there is not enough room without the units of the highest of these priorities, this
+	// priority is the ceiling. The binary search then ends at once.
 	if before := col.count(int64(col.priorities[k-1])); !fitsTogether(wanted, room, col.sum(before, v.dims)) {
 		lo = k
 	} else {
@@ -214,8 +215,10 @@ func (n *nodeSearch) quickLost(pr prospect) int64 {
 
 // leastLost returns a lower bound of the lost work of the victims on the prospect's node. Every set
 // of victims there has at least pr.least units. So one bound is the sum of the pr.least lowest
-// values of losses.least. Another bound is a single value of losses.alone, the pr.least-th lowest.
-// It includes the work of a whole broken gang. The result is the higher bound.
+// values of losses.least. The other bound is the k-th lowest value of losses.alone, where k is
+// pr.least. In every set of k units, at least one unit has this value or a higher one. The value
+// may include the work of a whole gang. It is not a sum of such values, because two units may break
+// the same gang. The result is the higher of the two bounds.
 func (n *nodeSearch) leastLost(pr prospect) (lost int64) {
 	col := n.v.column(pr.node)
 	// If the class depends only on room, no unit above the ceiling is evicted. For a stateful
@@ -354,8 +357,8 @@ func (n *nodeSearch) latestStart(pr prospect) int64 {
 	if from == to {
 		return math.MaxInt64
 	}
-	// The victims may include all units of lower priority. The other victims have the highest
-	// priority.
+	// The variable from counts the units with a lower priority than the ceiling. Even if all of
+	// them are victims, at least nth victims have the priority of the ceiling.
 	nth := max(1, pr.least-from)
 	n.starts = append(n.starts[:0], col.starts[from:to]...)
 	if nth > len(n.starts) {
@@ -405,9 +408,10 @@ func (n *nodeSearch) outcome(node int32, set []int32, score Score) found {
 }
 
 // cheapest finds the cheapest set of potential victims on a node that frees enough room. If the
-// policy does not allow the eviction of all of them together, it tries three times. First it uses
-// all potential victims. Then it uses only the least important ones that are allowed together, and
-// last the most important ones.
+// policy does not allow the eviction of all of them together, it searches three lists until it
+// finds an allowed set. The first list has all potential victims. The second has the least
+// important units that may be evicted together. The third has the most important units that may be
+// evicted together.
 func (n *nodeSearch) cheapest(col *nodeColumn, node int32, potential []int32) ([]int32, Score, bool) {
 	room, wanted := n.v.freeLater(node), n.v.wanted[n.class]
 	orders := 1

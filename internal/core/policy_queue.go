@@ -236,8 +236,8 @@ func (c *queuePolicy) subtreeOf(leaf int32) *subtree {
 	case !c.above(st.top, nil):
 		st.rule = RuleFairShare
 	default:
-		// With byQuota set, usage above the fair share is reclaimed first, so each unit needs its
-		// own verdict.
+		// With byQuota set, usage above the fair share is reclaimed before usage above the quota.
+		// So the units of the queue differ in rank, and each needs its own verdict.
 		st.near = !st.byQuota && distanceOf(c.ratio(st.top, nil)) >= nearest
 	}
 	return st

@@ -192,9 +192,10 @@ func (c *queuePolicy) reachTo(far reach) {
 	c.count, c.timed, c.shown = make(map[Rule]int), nil, topUnits{s: c.s, sign: -1, most: capUnits}
 }
 
-// farthest returns an upper bound of the reach. It assumes the eviction of all evictable units of
-// the preemptor's leaf queue, and of all other usage below its path within reach. It does not check
-// whether these may be evicted together.
+// farthest returns an upper bound of the reach. It assumes that all evictable units of the
+// preemptor's leaf queue are evicted. It also assumes the eviction of all usage below the further
+// queues on the path that are within reach. It does not check whether these units may be evicted
+// together.
 func (c *queuePolicy) farthest() reach {
 	s := newPathUse(c)
 	if c.leaf < 0 {

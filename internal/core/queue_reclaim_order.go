@@ -147,7 +147,7 @@ func (w *reclaimOrder) start() {
 // the list is a heap at first. It is sorted when so many units are taken that a heap is no cheaper.
 type turnList struct {
 	state turnListState
-	// most is the minimum length of the list as a heap. A shorter list is sorted.
+	// most is the minimum length of a heap. If the list becomes shorter, it is sorted.
 	most int
 }
 

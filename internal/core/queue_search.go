@@ -97,8 +97,8 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, []int32, bool) {
 	return sub.infeasible(), nil, false
 }
 
-// bar adds to without the potential victims that the exceeded bound limits. It keeps units of the
-// rejected outcome that may be evicted together.
+// bar adds the potential victims that the exceeded bound limits to the set without. It does not add
+// units of the rejected outcome that may be evicted together.
 func (c *queuePolicy) bar(refused *overBound, ranks []int32, without map[int32]bool) {
 	kept, l := make(map[int32]bool), c.ledger()
 	for _, u := range slices.Backward(refused.victims) {

@@ -30,8 +30,8 @@ type wholeSets struct {
 	effort, left int
 }
 
-// wholeSets searches sets of units and returns the cheapest outcome. It runs if the cheapest set in
-// the order of units exceeds the bound beyond.
+// wholeSets searches sets of units and returns the cheapest outcome. It runs after the search in
+// the order of units has found only a set that exceeds a bound. beyond is the rule of this bound.
 func (sr *search) wholeSets(beyond Rule) (found, bool) {
 	if sr.v.domains != nil {
 		f, ok := sr.cheapestDomain(func(sub *search) (found, bool) {

@@ -41,8 +41,8 @@ func (c *queuePolicy) reachGaining(pool []int32) gaining {
 		if !c.hasQuota(gained) {
 			continue
 		}
-		// By quota, the queue must also keep its usage of each resource that makes its quota
-		// protect the preemptor.
+		// For a reclaim by quota, the preemptor's queue must also keep its usage of each resource
+		// that makes its quota protect the preemptor.
 		for _, r := range c.asks {
 			if held.By(r) {
 				most[r] = min(most[r], c.request[r])
@@ -55,7 +55,7 @@ func (c *queuePolicy) reachGaining(pool []int32) gaining {
 
 // reachWithin returns an upper bound of the reach if only units of the pool are evicted. most is
 // the usage, by resource, that the preemptor's own queue may lose at most. Each resource is
-// considered separately, so no single set may have this reach.
+// considered separately, so possibly no single set of units gives this reach.
 func (c *queuePolicy) reachWithin(pool []int32, most []int64) reach {
 	s := newPathUse(c)
 	for _, u := range pool {

@@ -93,8 +93,9 @@ func TestWholeSets(t *testing.T) {
 			wantOutcome: Preempts, wantVictims: map[string]Rule{"low": RuleLowerPriority},
 		},
 		"what is above its fair share goes first, with some of what is not": {
-			// By fair share, one of the seven units of a may be evicted. On n1, this unit and c1
-			// must be evicted. On n2, two units that are no more important must be evicted.
+			// By fair share, one of the seven units of a may be evicted. The preemptor needs the
+			// room of this unit and c1 on n1, or of d1 and e1 on n2. Usage above the fair share
+			// comes first, so the victims are a1 and c1, although d1 and e1 are less important.
 			cluster: clusterOf("cpu").node("n1", 2).node("n2", 2).node("m1", 3).node("m2", 3).node("n4", 1).
 				pod("a1", "n1", 1, 1, inQueue("a")).pod("c1", "n1", 0, 1, inQueue("c")).
 				group("a2", 9, 1, []string{"m1", "m1", "m1", "m2", "m2", "m2"}, inQueue("a"), func(u *Unit) { u.Static = true }).

@@ -147,9 +147,10 @@ func (r *refQueues) returns() bool {
 	return !slices.ContainsFunc(r.holding(mine, func(i int) int64 { return r.want[i] }), func(i int) bool { return r.after(mine, i) < r.before[mine][i] })
 }
 
-// holding returns the resources that hold work in a queue. If the quota names devices that the work
-// uses, they are devices. Otherwise they are resources of the next kind. Within the kind, they are
-// the resources with the largest part of the quota.
+// holding returns the resources that make the quota of a queue hold (protect) work with the given
+// usage. All of them are of one kind: the first of Device, Basic and Bound with a resource that the
+// quota names and the work uses. Of this kind, they are the resources with the largest ratio of
+// usage to quota.
 func (r *refQueues) holding(q int32, useOf func(i int) int64) []int {
 	for _, kind := range []fairshare.Kind{fairshare.Device, fairshare.Basic, fairshare.Bound} {
 		var best []int

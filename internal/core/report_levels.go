@@ -54,8 +54,9 @@ func (ls *levelSearch) report(chosen *level) Decision {
 		return d
 	}
 	for i := range d.Levels {
-		// If the gang has members in several domains, the message does not compare the chosen level
-		// with another level.
+		// Describe the nearest level that the members do not share. If members already run in
+		// several domains, this may be the chosen level itself. It is skipped, because there is no
+		// difference to describe.
 		if !d.Levels[i].Together && ls.levels[i] != chosen {
 			d.Message += d.Levels[i].sentence(&d, need)
 			break

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// ShortOf counts, by resource, the nodes that have too little of this resource for a single pod. It
-// considers only resources that are free now, not the room of terminating pods. It returns false if
-// any node has room, or if the preemptor is not a single pod.
+// ShortOf counts, by resource, the nodes that have too little of this resource for a single pod.
+// Only room that is free now counts, without the room of terminating pods. It returns false if any
+// node has room, or if the preemptor is not a single pod.
 func (s *Snapshot) ShortOf(p *Preemptor) (nodes map[string]int, nowhere bool) {
 	if p.Gang || len(p.Classes) != 1 || validate(s, p) != nil {
 		return nil, false
@@ -65,8 +65,8 @@ func (s *Snapshot) missing(node int32, wanted []int64, short int) int {
 
 // nodesRuledOut counts, by reason, the nodes that a preemptor with a placement could not use. The
 // reasons are quantities out of range, rejections by the oracle during the search, and too little
-// room even with all potential victims evicted. It makes no further calls to the oracle, because
-// most nodes were skipped only for their cost.
+// room even with all potential victims evicted. It does not ask the oracle about the other nodes:
+// the search skipped most of them only because of their cost.
 func (sr *search) nodesRuledOut() []ReasonCount {
 	v, counts := sr.whole.v, make(map[string]int)
 	for _, n := range v.c.byName {

@@ -88,8 +88,8 @@ func (sr *search) reprievedUnits(f found) []UnitRef {
 }
 
 // elsewhereUnits lists potential victims on other nodes, least important first. When the list is
-// full, it skips nodes whose units all have higher or equal priorities. So the choice among equally
-// important units is arbitrary.
+// full, it skips nodes whose units all have higher or equal priorities. So the list may lack a unit
+// of the same priority that is less important than its last entry.
 func (sr *search) elsewhereUnits(f found) []ElsewhereUnit {
 	chosen := make(map[int32]bool, len(f.placements))
 	for _, st := range f.placements {

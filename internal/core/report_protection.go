@@ -8,8 +8,8 @@ import (
 )
 
 // retryAt returns the first time when the preemptor would fit because protections have ended; 0 if
-// there is no such time. It is a binary search over the ends of protections: each end only adds
-// potential victims.
+// there is no such time. It is a binary search over the ends of protections. This is possible
+// because the end of a protection only adds potential victims.
 func (sr *search) retryAt() int64 {
 	var ends []int64
 	for _, t := range sr.policy.passing() {

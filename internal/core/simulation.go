@@ -151,8 +151,8 @@ func (t *simulation) occupied(node int32) bool {
 	return false
 }
 
-// roomFor returns the number of members of a class that fit on a node, at most most. It does not
-// call Oracle.Fits.
+// roomFor returns how many members of a class fit on a node. The result is limited to most. It does
+// not call Oracle.Fits.
 func (t *simulation) roomFor(class int, node int32, most int) int {
 	if !t.c.sound[node] {
 		return 0

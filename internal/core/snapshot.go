@@ -164,7 +164,7 @@ type Toleration struct {
 	// Until is the end of the protection, in nanoseconds since 1970, or Forever.
 	Until int64
 	// Lasts is the length of a protection that has not begun, in nanoseconds. Until is not known in
-	// this case. It is 0 for other tolerations.
+	// this case. Lasts is 0 for other tolerations.
 	Lasts int64
 	// ClassNotFound is true if the unit's PriorityClass does not exist, so its toleration is
 	// unknown.
@@ -213,8 +213,8 @@ type Preemptor struct {
 	Priority int32 `json:"priority"`
 	// Never is true if the priority class forbids preemption (preemptionPolicy Never).
 	Never bool `json:"never,omitempty"`
-	// FurtherGroup is true for a group of a tree that has minGroupCount groups without it. Never is
-	// true as well, for any priority class.
+	// FurtherGroup is true for a group of a tree that already has minGroupCount other groups.
+	// Nothing is preempted for such a group, so Never is true as well, for any priority class.
 	FurtherGroup bool `json:"furtherGroup,omitempty"`
 	// BacksOff is true if the preemptor must not preempt for now, because earlier preemptions for
 	// it did not lead to a binding.

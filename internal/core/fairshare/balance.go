@@ -102,8 +102,8 @@ type position struct {
 	// because the queue can reclaim them from its siblings.
 	beyondQuota bool
 	// ofShare is the queue's dominant share. It is infinite if the queue has no share of the
-	// requested resources. In this case ofAll decides. It is the highest ratio of the queue's usage
-	// to the capacity of a requested resource, divided by the queue's weight.
+	// requested resources. In this case ofAll decides. ofAll is the highest ratio of the queue's
+	// usage to the capacity of a requested resource, divided by the queue's weight.
 	ofShare, ofAll float64
 }
 
@@ -232,8 +232,8 @@ func (s *Balance) HasShare(leaf int32, request Amounts) bool {
 	return true
 }
 
-// hasNone reports whether a resource is known to have no capacity, for example because only a
-// DeviceClass maps to it.
+// hasNone reports whether a resource is known to have no capacity. An example is an extended
+// resource that only a DeviceClass provides, so that no node lists it.
 func (s *Balance) hasNone(r int) bool { return r < len(s.Capacity) && s.Capacity[r] <= 0 }
 
 // with returns Allocated plus the usage in underway.

@@ -3,7 +3,7 @@ package fairshare
 import "slices"
 
 // Easing records when changes of usage or shares last made reclaim easier. Its times are values of
-// a counter of the caller.
+// a counter that the caller keeps.
 type Easing struct {
 	of *Balance
 	// parts has the markets of the last Balance; see [Market]. It is nil if all pools of nodes are
@@ -11,7 +11,8 @@ type Easing struct {
 	parts *Divided
 	// grown has, for each queue, the last time when its share of a resource grew.
 	grown []uint64
-	// lent is the last time when the usage of any queue above its share grew.
+	// lent is the last time when a queue began to exceed its share of a resource, or exceeded it by
+	// more than before.
 	lent uint64
 }
 
@@ -72,7 +73,8 @@ func (e *Easing) compareMarkets(before *Divided, at uint64) {
 			m := &markets[i]
 			j := slices.IndexFunc(before.Markets[r], func(old Market) bool { return old.Pools == m.Pools })
 			if j < 0 && slices.ContainsFunc(m.Shares, func(share int64) bool { return share > 0 }) {
-				// The pools of this market were divided in another way before.
+				// The pools of this market were divided in another way before, so the old and new
+				// shares cannot be compared. Assume that reclaim became easier.
 				e.lent = at
 			}
 			for q, share := range m.Shares {
@@ -92,8 +94,8 @@ func (e *Easing) compareMarkets(before *Divided, at uint64) {
 }
 
 // For returns the last time when reclaim became easier for a leaf queue. This happens if the share
-// of the leaf or of an ancestor grows. It also happens if the usage of any queue above its share
-// grows.
+// of the leaf or of an ancestor grows. It also happens if any queue exceeds its share by more than
+// before.
 func (e *Easing) For(leaf int32) uint64 {
 	eased := e.lent
 	for q := leaf; q >= 0; q = e.of.Tree.Parent(q) {

@@ -178,7 +178,8 @@ func TestMarketsHold(t *testing.T) {
 		}
 		for _, m := range tree.Markets(more, nil)[0] {
 			if m.Pools&(1<<len(pools)) == 0 && !want[fmt.Sprint(m.Pools, m.Shares)] {
-				// The market of the other work has enough capacity with and without the new pool.
+				// rest is the index of the earlier market with the same pools; -1 if there was
+				// none.
 				rest := slices.IndexFunc(markets, func(o Market) bool { return o.Pools == m.Pools })
 				rt.Fatalf("the pools %b are shared as %v, and were not before: %v (%d)", m.Pools, m.Shares, markets, rest)
 			}

@@ -167,7 +167,7 @@ func (d *division) pour(siblings []int32, room int64, terms func(q int32) (part,
 		}
 	}
 	d.open = open
-	// Sort the queues by the order of reaching their maximum.
+	// Sort the queues: the queue that reaches its maximum first comes first.
 	slices.SortStableFunc(open, func(a, b thirst) int { return compareRatios(a.need, a.part, b.need, b.part) })
 	parts := int64(0)
 	for i := range slices.Backward(open) {
@@ -192,7 +192,8 @@ type thirst struct {
 	part, parts, need int64
 }
 
-// split divides room among queues that do not reach their maximum with it.
+// split divides room among queues in proportion to their parts. The room is too small for any of
+// them to reach its maximum.
 func (d *division) split(open []thirst, room int64) {
 	parts, left := open[0].parts, room
 	for _, o := range open {
