@@ -41,8 +41,8 @@ func (o *Oracle) findCrossTerms() {
 	}
 }
 
-// byPromised is the holder of a crossTerm of pods with reservations. The preemptor cannot use these
-// reservations, but the filter does not see the pods until they are on their nodes.
+// byPromised is the value of crossTerm.holder for terms of pods with reservations. The filter does
+// not see these pods until they are on their nodes. So the Oracle itself counts them.
 const byPromised = -1
 
 // findPromisedTerms creates the crossTerms of pods with reservations.

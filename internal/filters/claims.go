@@ -77,8 +77,8 @@ func claimingOnly(pod *corev1.Pod, claims func(name string) bool) *corev1.Pod {
 }
 
 // claimPromised reserves the claims of the pods that have a reservation on node n. These pods are
-// not placed yet, but the preemptor must not use their devices. It runs on the first call for node
-// n by a class with claims.
+// not placed yet, but the preemptor must not use their devices. Only the first call for node n by a
+// class with claims has an effect.
 func (o *Oracle) claimPromised(oc *oracleClass, n int) {
 	if _, done := o.promised[n]; done || len(oc.claims) == 0 {
 		return

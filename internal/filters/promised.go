@@ -96,7 +96,7 @@ func (o *Oracle) eachPromised(visit func(n int, pi fwk.PodInfo)) {
 }
 
 // leaveClaims disables the claim filters of o, which is the Oracle without reservations. A claim
-// can be reserved only once, so only the other Oracle reserves claims.
+// can be reserved only once, so only the Oracle with reservations reserves claims.
 func (o *Oracle) leaveClaims() {
 	for i := range o.classes {
 		oc := &o.classes[i]

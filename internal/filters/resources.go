@@ -62,8 +62,8 @@ func Delegates(handle fwk.Handle, name corev1.ResourceName) bool {
 }
 
 // takesTooMuch reports whether NodeResourcesFit accepts a pod that requests 2 of a resource, on a
-// test node with 1. On a node without the resource, the plugin would also accept the pod because of
-// a DeviceClass.
+// test node with 1. On a node without the resource, the plugin may accept the pod for another
+// reason: a DeviceClass maps to the resource. So the test node has 1.
 func (r *Resources) takesTooMuch(name corev1.ResourceName) bool {
 	fit, ok := preFilterOf(r.profile, names.NodeResourcesFit).(fwk.FilterPlugin)
 	if !ok {

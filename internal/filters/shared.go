@@ -72,9 +72,10 @@ type heldClaim struct {
 	reserved *claimed
 }
 
-// holdShared reserves the shared claims of a member that no placed member has reserved yet. The
-// volumes are then the same for all members that share them. It returns the names of the member's
-// shared claims.
+// holdShared reserves the volume claims that a member shares with other members, unless a placed
+// member has reserved them already. So all members that share a claim get the same volume. It skips
+// claims that a pod with a node uses; see isUsed. It returns the names of all shared claims that it
+// did not skip.
 func (o *Oracle) holdShared(plugins []claimPlugin, pod *corev1.Pod, info fwk.NodeInfo) []string {
 	var shared []string
 	for _, name := range volumeClaims(pod) {

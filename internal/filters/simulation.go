@@ -152,7 +152,8 @@ func (o *Oracle) follow(n int, pi fwk.PodInfo, by int) {
 }
 
 // keepPorts marks the host ports of the remaining pods as used. Removing a pod from a NodeInfo
-// frees its ports even if another pod uses the same port. This happens only in a simulation.
+// frees its ports even if another pod uses the same port. Only in a simulation can two pods on a
+// node use the same port.
 func keepPorts(info fwk.NodeInfo, gone fwk.PodInfo) {
 	if len(hostPorts(gone)) == 0 {
 		return
