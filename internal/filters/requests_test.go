@@ -75,8 +75,8 @@ func TestRequestsAreCountedAsUpstreamDoes(t *testing.T) {
 					t.Errorf("%s: %s, taking %v: %s; want %s, taking %v", c.what, d.Outcome, victims(d), d.Message, c.want, c.wantVictims)
 				}
 			}
-			// Two such pods run. Their full requests count as used, and are free after their
-			// eviction.
+			// Now the changed pods run. Their full requests must count as used, and as free after
+			// their eviction.
 			for asks, want := range map[string]int{"1": 0, "4": 1, "5": 2} {
 				objects := []runtime.Object{node("node-0", "7")}
 				for _, p := range members("r", 2, "1", 0) {

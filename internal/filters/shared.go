@@ -20,10 +20,10 @@ import (
 // must be on one node. The filters do not show this, because the volume is created only after the
 // whole gang is admitted.
 type sharedClaim struct {
-	// classes are the classes of these members.
+	// classes are the classes of the members that use the claim.
 	classes []int
-	// placed is the number of these members that are placed in the simulated state. They are all on
-	// node.
+	// placed is the number of members that use the claim and are placed in the simulated state.
+	// They are all on node.
 	placed, node int
 	// alone is true if only one pod may use the claim at a time, on any node (ReadWriteOncePod).
 	alone bool

@@ -181,8 +181,8 @@ func TestUnitsThatCameBackAreChosen(t *testing.T) {
 	}
 }
 
-// TestVolumeOfAPromisedPod has a pod with an exclusive claim that a pod with a reservation also
-// uses. No pod may be evicted for it.
+// TestVolumeOfAPromisedPod has a preemptor with an exclusive claim that a pod with a reservation
+// also uses. No pod may be evicted for this preemptor.
 func TestVolumeOfAPromisedPod(t *testing.T) {
 	t.Parallel()
 	t.Run("of the same name in another namespace", func(t *testing.T) {
