@@ -55,8 +55,8 @@ func howMany(wanted, room []int64, most int) int {
 		if room[r] < v {
 			return 0
 		}
-		// Skip the division if this resource does not lower the count, as in most iterations. The
-		// multiplication is cheaper.
+		// In most iterations, the resource does not lower the count. This check then avoids the
+		// division, which is slower than a multiplication.
 		if v <= maxAmount/(count+1) && v*count <= room[r] {
 			continue
 		}

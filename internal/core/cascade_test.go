@@ -32,10 +32,10 @@ func (r replacing) Admits(_, node int) string {
 	return ""
 }
 
-// twoNodes has a preemptor with a request of 8, which fits on node a or b after one eviction. The
-// pod "large" on node a is the preferred victim because it started later. Its replacement fits only
-// on node c, and only if "low" is evicted. The replacement of "small" on node b fits on node c
-// without an eviction if onB is at most 3.
+// twoNodes returns a cluster for a preemptor with a request of 8. The preemptor fits on node a or b
+// after one eviction. The pod "large" on node a is the preferred victim because it started later.
+// Its replacement fits only on node c, and only if "low" is evicted. The replacement of "small" on
+// node b fits on node c without an eviction if onB is at most 3.
 func twoNodes(onB int64, lowest int32) *build {
 	return clusterOf("gpu").node("a", 8).node("b", 8).node("c", 7).
 		pod("large", "a", 5, 6, startedAt(9)).pod("small", "b", 5, onB, startedAt(5)).pod("low", "c", lowest, 4, startedAt(5))
@@ -163,8 +163,8 @@ func TestCascadeOfABrokenGang(t *testing.T) {
 }
 
 // TestReplacementsWithoutRetryTimes checks that a replacement without room causes no search for
-// RetryAt. With protections that never end, there is no RetryAt, so both cases must take the same
-// number of steps.
+// RetryAt. The test compares protections that end with protections that never end. Protections that
+// never end cannot cause such a search, so both cases must take the same number of steps.
 func TestReplacementsWithoutRetryTimes(t *testing.T) {
 	t.Parallel()
 	const nodes = 8

@@ -96,7 +96,7 @@ func (c *Cluster) alone(pod Pod) []Pod {
 	return c.side[n-1 : n : n]
 }
 
-// isUnit reports whether the members of the group are one unit. They are in disruption mode
+// isUnit reports whether the members of the group are one unit. This is so in disruption mode
 // PodGroup, and in any mode if the gang is stale.
 func (g *Group) isUnit() bool { return g.Whole || g.isStale() }
 

@@ -127,8 +127,8 @@ func (sr *search) preempts() Decision {
 	return sr.policy.search(sr)
 }
 
-// allowed reports whether the policy allows the eviction of all these units together. The first set
-// that the policy rejects becomes sr.refused.
+// allowed reports whether the policy allows the eviction of all given victims together. The first
+// set that the policy rejects becomes sr.refused.
 func (sr *search) allowed(victims []int32) bool {
 	b, ok := sr.policy.fits(victims)
 	if !ok && sr.refused == nil {

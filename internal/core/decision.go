@@ -43,7 +43,7 @@ type Decision struct {
 	// ElsewhereUnits names the least important reprieved units on other nodes, up to a maximum
 	// number. They would be the first victims if the preemptor used their nodes.
 	ElsewhereUnits []ElsewhereUnit `json:"elsewhereUnits,omitempty"`
-	// Protected maps each rule to the number of units that it protects.
+	// Protected counts the protected units, by the rule that protects them.
 	Protected []RuleCount `json:"protected,omitempty"`
 	// ProtectedUnits names the least important protected units, up to a maximum number. Without
 	// protection, these would be evicted first.

@@ -85,7 +85,7 @@ func (b *domainBounds) membersUpTo(d *domain, level int32) int {
 }
 
 // membersOn returns the number of members of a class that fit on node n if the potential victims
-// with a priority lower than below are evicted. The result is at most most.
+// with a priority lower than below are evicted. The result is limited to most.
 func (b *domainBounds) membersOn(class int, n int32, below int64, most int) int {
 	if !b.c.sound[n] {
 		return 0
@@ -148,7 +148,7 @@ func (b *domainBounds) addRates(pr *domainProspect) {
 
 // rate returns lower bounds of the cost of additional members on node n. It assumes that each unit
 // frees as much room as the largest unit of the node. It also assumes that each unit has only one
-// pod.
+// pod. Both assumptions can only lower the cost.
 func (b *domainBounds) rate(n int32, now, most int) nodeRate {
 	col, free, widest := b.column(n), b.freeLater(n), b.c.widest[int(n)*b.dims:][:b.dims]
 	lost, count := b.leastLost(col), col.count(b.victims.below)
@@ -219,8 +219,8 @@ type domainTie struct {
 	start int64
 }
 
-// tie returns the bounds of a domain if the victims have the ceiling of pr and at least pr.pods
-// pods.
+// tie returns the bounds of a domain, for victims with the ceiling of pr. It assumes that the
+// number of their pods is at least pr.pods.
 func (b *domainBounds) tie(pr *domainProspect) domainTie {
 	t := domainTie{start: math.MaxInt64}
 	lower, spare := 0, 0

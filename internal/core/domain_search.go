@@ -29,7 +29,7 @@ type domainOutcome struct {
 // cheapestDomain searches one domain at a time with the function one, and returns the cheapest
 // outcome. Among equal outcomes, it prefers the fullest domain (compareRoom). It starts with the
 // domain with the lowest bounds, and skips domains that cannot be better than the best outcome. The
-// limit of searches applies only after one of them has found an outcome.
+// maximum effort (domainEffort) applies only after a search has found an outcome.
 func (sr *search) cheapestDomain(one func(sub *search) (found, bool)) (found, bool) {
 	ds := &domainSearch{search: sr, bounds: sr.newDomainBounds()}
 	ds.list()

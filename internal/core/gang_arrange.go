@@ -15,7 +15,8 @@ const (
 
 // Limits for a gang with several parties. A party is a set of classes that share domains; each
 // party has its own domains. partyPrices is the total number of domains whose cost is computed.
-// fewDomains is the minimum per party. It is also the maximum for larger domains around a party.
+// fewDomains is the minimum per party. It is also the maximum number of larger domains around a
+// party whose cost is computed (see arrangeInside).
 const (
 	partyPrices = 256
 	fewDomains  = 8
@@ -31,7 +32,7 @@ type arrangement struct {
 }
 
 // enter restores the units in back in t, then removes the chosen victims. This order matters: a
-// later member may have chosen a unit in back as a victim.
+// unit in back may have become a victim for a member that was placed later.
 func (a *arrangement) enter(t *simulation) {
 	t.restoreAll(a.back)
 	t.removeAll(a.chosen)

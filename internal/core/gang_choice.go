@@ -25,8 +25,8 @@ type choice struct {
 	// missing is the number of members without room before any eviction.
 	missing int
 	nodes   []choiceNode
-	// after excludes options whose earliest victim started at this time or before, in nanoseconds
-	// since 1970. limit is the highest total cost that is of interest.
+	// after is a time in nanoseconds since 1970. Options whose earliest victim started at this time
+	// or before are excluded. limit is the highest total cost that is of interest.
 	after int64
 	limit price
 	// proven becomes false if the search of a node or an exchange reaches its limit. effort is the

@@ -189,8 +189,8 @@ func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 }
 
 // few tries all sets of gangs that may be better, the smallest sets first. A set must have fewer
-// gangs than the first outcome breaks. few stops at a size whose sets are more than the remaining
-// tries. It reports whether best is exact: no set was left out, and spare is false.
+// gangs than the first outcome breaks. few stops at the first size that has more sets than tries
+// are left. It reports whether best is exact: no set was left out, and spare is false.
 func (s *gangSearch) few() bool {
 	for size := 1; size < s.first.score.BrokenGangs && size <= s.best.score.BrokenGangs; size++ {
 		if !areFew(len(s.gangs), size, s.tries) {
@@ -271,8 +271,8 @@ func (s *gangSearch) broken(f found) []*gangAtRisk {
 }
 
 // prefix finds the shortest prefix of gangs such that breaking only these gangs gives room. The
-// prefix must have fewer than limit gangs. It returns the gangs of the prefix that this outcome
-// breaks.
+// prefix must have fewer than limit gangs. The result has the gangs of this prefix that its
+// cheapest outcome breaks.
 func (s *gangSearch) prefix(gangs []*gangAtRisk, limit int) ([]*gangAtRisk, bool) {
 	limit = min(limit, len(gangs)+1)
 	enough := func(count int) (found, bool) { return s.breaking(gangs[:count]) }

@@ -111,7 +111,7 @@ func (s *gangSearch) cheapestFirst() {
 }
 
 // fewByLoss tries all sets of gangs that may give a cheaper outcome, the smallest sets first. It
-// stops at a size whose sets are more than the remaining tries. It returns true if it tried all
+// stops at the first size that has more sets than tries are left. It returns true if it tried all
 // sets.
 func (s *gangSearch) fewByLoss() bool {
 	least := int64(0)

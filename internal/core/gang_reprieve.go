@@ -70,8 +70,8 @@ func (r *reprieving) together(units []int32) (trouble []int32) {
 	return append(r.together(units[:half]), r.together(units[half:])...)
 }
 
-// stand reports whether all members pass their filters on these nodes in some order. If so, this
-// order becomes r.placements.
+// stand reports whether the given placements have an order such that each member passes its
+// filters. If so, this order becomes r.placements.
 func (r *reprieving) stand(placements []placement) bool {
 	order, ok := r.reordered(placements)
 	if ok {
@@ -206,9 +206,9 @@ func (r *reprieving) moveAside(refused []placement) bool {
 	return false
 }
 
-// displace removes members from the simulation. If refused is not empty, these members are removed.
-// Otherwise it removes the members on nodes with too little room. If there are none, it removes the
-// members that the oracle rejects.
+// displace removes members from the simulation. If refused is not empty, it removes the refused
+// members. Otherwise it removes the members on nodes with too little room. If there are none, it
+// removes the members that the oracle rejects.
 func (r *reprieving) displace(refused []placement) (stay, displaced []placement) {
 	part := func(holds func(placement) bool) {
 		stay, displaced = stay[:0], nil

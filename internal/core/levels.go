@@ -4,8 +4,9 @@ import "slices"
 
 // PreferredLevel is a node label whose value the members of a gang should share, if possible. A
 // gang may have several levels, the nearest first, such as rack and zone. A domain of a level is
-// the set of nodes with one value. If such nodes are in several domains of a farther level, each
-// part is a domain with a longer name.
+// the set of nodes with one value. Nodes with one value may be in several domains of a farther
+// level, such as racks of equal name in two zones. In this case, they form one domain for each of
+// those domains, with a longer name.
 type PreferredLevel struct {
 	// Key is the label.
 	Key string `json:"key"`
@@ -70,8 +71,8 @@ func (l *PreferredLevel) hasDomain(nodes []int32) bool {
 	return slices.ContainsFunc(nodes, func(n int32) bool { return l.Of[n] != "" })
 }
 
-// confined returns the problem for members that must share a domain of to. The copy and v share the
-// cached answers of the oracle.
+// confined returns the problem for members that must share a domain of to. The result and v share
+// the cached answers of the oracle.
 func (v *problem) confined(to *RequiredDomain) *problem {
 	w, p := *v, *v.p
 	p.Domain = to

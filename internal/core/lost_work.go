@@ -145,9 +145,10 @@ func (l *losses) of(u int32) int64 {
 	return total
 }
 
-// mostOf returns the limit of the run time that a unit may lose, in nanoseconds, without its
-// restart. from is the start of the work. saved is the last checkpoint, 0 for none. Only work
-// without a checkpoint after from has a limit, even if it saves itself at an interval.
+// mostOf returns the limit of the run time that a unit may lose, in nanoseconds. The time for a
+// restart is not included. from is the start of the work. saved is the last checkpoint, 0 for none.
+// Only work without a checkpoint after from has a limit. Work that saves itself at an interval has
+// the limit too.
 func (l *losses) mostOf(unit *Unit, from, saved int64) int64 {
 	if saved <= from && len(l.silent) > 0 {
 		if most, isCapped := l.silent[unit.queue()]; isCapped {

@@ -146,8 +146,8 @@ func (x *nodeVictims) cheapest(potential []int32) {
 }
 
 // load prepares the search for the cheapest sets of potential victims with priorities up to top,
-// for members with the given request. It returns false if the search cannot be exact, because of
-// the oracle or because victims share a budget.
+// for members with the given request. It returns false if the search cannot be exact, because it
+// needs the oracle, or because a potential victim has a budget.
 func (x *nodeVictims) load(col *nodeColumn, potential []int32, wanted []int64, top int64) bool {
 	if x.check != nil || x.draw != nil && slices.ContainsFunc(potential, func(pos int32) bool { return draws(&x.s.Units[col.units[pos]]) }) {
 		return false

@@ -10,8 +10,8 @@ var optimalityCases = flag.Int("core.cases", 400, "random cases per row of the o
 
 // TestOptimality compares decisions with the plain algorithm and with an exhaustive search over all
 // sets of victims, in every order of victims. It prints how often the decision was optimal. If the
-// search compares lost work, the decisions of a row may lose 2 percent more in total than the
-// optimum.
+// search compares lost work, the total lost work of the decisions of a row may be 2 percent more
+// than the total of the optima.
 func TestOptimality(t *testing.T) {
 	type row struct {
 		shape       randomShape

@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// TestLostWorkNeverRaisesPriority compares OrderLostWork with OrderPriority. It must not lead to a
-// higher priority of a victim, more broken budgets, or more lost work.
+// TestLostWorkNeverRaisesPriority compares OrderLostWork with OrderPriority. OrderLostWork must not
+// lead to a higher priority of a victim, more broken budgets, or more lost work.
 func TestLostWorkNeverRaisesPriority(t *testing.T) {
 	t.Parallel()
 	preempts, cheaper := 0, 0
@@ -109,8 +109,9 @@ func TestLostWorkUnderBounds(t *testing.T) {
 	}
 }
 
-// TestLostWorkOfAStoppedGang has two victims in one gang. The second one adds no lost work, because
-// the gang stops anyway. So this node is the cheapest, although it looks more expensive.
+// TestLostWorkOfAStoppedGang has a node with two victims of one gang. The second victim adds no
+// lost work, because the gang stops anyway. So this node is the cheapest, although it looks more
+// expensive.
 func TestLostWorkOfAStoppedGang(t *testing.T) {
 	t.Parallel()
 	const second = int64(time.Second)

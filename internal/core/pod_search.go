@@ -119,8 +119,8 @@ func (n *nodeSearch) run() (found, bool) {
 	return n.best, n.any
 }
 
-// lowestCeiling sets the prospects to the nodes with the lowest ceiling, and returns the other
-// nodes that have room.
+// lowestCeiling sets the prospects to the nodes with the lowest ceiling. It returns this ceiling
+// and the other nodes, which have a higher ceiling or too little room.
 func (n *nodeSearch) lowestCeiling(nodes []int32) (ceiling int32, others []int32) {
 	below := n.v.victims.below
 	others = make([]int32, 0, len(nodes))
@@ -163,8 +163,8 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 		return prospect{}, false
 	}
 	lo, hi := 1, k
-	// If there is not enough room without the units of the highest of these priorities, this
-	// priority is the ceiling. The binary search then ends at once.
+	// If there is not enough room without the units of priority col.priorities[k-1], this priority
+	// is the ceiling. The binary search then ends at once.
 	if before := col.count(int64(col.priorities[k-1])); !fitsTogether(wanted, room, col.sum(before, v.dims)) {
 		lo = k
 	} else {

@@ -24,7 +24,7 @@ type potentialVictims struct {
 	count int
 }
 
-// protect removes a unit from the potential victims. Its priority must be lower than below.
+// protect removes a unit from the potential victims. The unit's priority must be lower than below.
 func (pv *potentialVictims) protect(u int32) {
 	if pv.protected == nil {
 		pv.protected = make(map[int32]bool)

@@ -59,8 +59,8 @@ func TestOneOfTwoStaleGangsYields(t *testing.T) {
 	})
 }
 
-// TestOneOfTwoStaleGangsOfQueuesYields has two stale gangs in different queues. In both decisions,
-// the ratios of usage to fair share must be in the same order. So at most one of the gangs may
+// TestOneOfTwoStaleGangsOfQueuesYields has two stale gangs in different queues. The decisions of
+// both gangs must compare the same ratios of usage to fair share. So at most one of the gangs may
 // evict the other. If the queue of the more important gang has the higher ratio, neither may evict
 // the other, except by reclaim.
 func TestOneOfTwoStaleGangsOfQueuesYields(t *testing.T) {

@@ -84,9 +84,9 @@ func (sr *search) newWholeSets() (*wholeSets, bool) {
 	return e, true
 }
 
-// narrow removes units that no allowed set needs from pool, and sorts the rest. If the limit of a
-// queue blocks the preemptor, only units below this queue help. The other units are removed only if
-// there would be too many sets.
+// narrow removes from pool the units that no allowed set needs, and sorts the other units. If the
+// limit of a queue blocks the preemptor, only units below this queue help. The other units are
+// removed only if there would be too many sets.
 func (e *wholeSets) narrow(beyond Rule) {
 	if beyond == RuleLimit && e.tooMany() {
 		limited := e.pathUse.highestOverLimit()

@@ -8,8 +8,8 @@ import (
 
 // Ranks replace the priorities of units that may be evicted. So the search first evicts units of
 // the queues with the highest ratio of usage to fair share. Units that are evicted by priority have
-// the highest ranks and come last. Queues with nearly equal ratios have the same distance. Among
-// them, fewer victims matter more than the ratio.
+// the highest ranks and come last. Queues with nearly equal ratios have the same distance (see
+// distanceOf). Among them, fewer victims matter more than the ratio.
 const (
 	// rankReclaim is the lowest rank.
 	rankReclaim = math.MinInt32 + 1<<20

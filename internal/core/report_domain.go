@@ -41,7 +41,8 @@ type OtherDomain struct {
 	// cases: there is too little room, the policy allows no set of units, or the search skipped the
 	// domain.
 	Units int `json:"units,omitempty"`
-	// Score is the cost of these units. It is nil in the same three cases.
+	// Score is the cost of the units that Units counts. It is nil in the three cases that the
+	// comment of Units lists.
 	Score *Score `json:"score,omitempty"`
 	// AtLeast is a lower bound of the cost, if the search skipped the domain because it cannot be
 	// cheaper; nil for other domains.

@@ -29,8 +29,8 @@ type LevelChoice struct {
 	Pods int `json:"pods,omitempty"`
 	// Score is the cost of the victims in the cheapest domain; nil without victims.
 	Score *Score `json:"score,omitempty"`
-	// Cascade counts the evictions by the replacements of these victims; nil if the preemptor does
-	// not request the count.
+	// Cascade counts the evictions by the replacements of the victims in the cheapest domain; nil
+	// if the preemptor does not request the count.
 	Cascade *Cascade `json:"cascade,omitempty"`
 	// Others are the best other domains of the level, up to a maximum number, sorted like
 	// DomainChoice.Others. If the level was not searched, the domains with room for the most

@@ -52,8 +52,8 @@ func (s *Snapshot) shortOf(node int32, resource int) string {
 	return "short of " + s.Resources[resource]
 }
 
-// missing returns the first wanted resource that the node does not have at all. If the node has all
-// of them, missing returns short.
+// missing returns the index of the first wanted resource that the node does not have at all. If the
+// node has all of them, it returns the argument short.
 func (s *Snapshot) missing(node int32, wanted []int64, short int) int {
 	for r, amount := range wanted {
 		if amount > 0 && s.Nodes[node].Allocatable[r] == 0 {

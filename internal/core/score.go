@@ -22,8 +22,8 @@ type Score struct {
 	// Pods counts the victims' pods.
 	Pods int `json:"pods"`
 	// BrokenGangs counts the gangs that fall below minCount; fewer are better. Gangs that are
-	// evicted whole as one unit do not count, nor gangs that were below minCount before. KEP-5710
-	// does not have this criterion.
+	// evicted as one unit do not count. Gangs that were below minCount before do not count either.
+	// KEP-5710 does not have this criterion.
 	BrokenGangs int `json:"brokenGangs,omitempty"`
 	// Surplus counts the victims' pods that are surplus members of their gangs; more are better.
 	// KEP-5710 does not have this criterion.

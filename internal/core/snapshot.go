@@ -90,7 +90,8 @@ type Unit struct {
 	// PodGroup is the UID of the PodGroup that the unit is, or that the unit's pod belongs to. It
 	// is empty for a pod without a PodGroup.
 	PodGroup string
-	// GroupName is the name of this PodGroup, for messages. Its namespace is the unit's namespace.
+	// GroupName is the name of the unit's PodGroup, for messages. Its namespace is the unit's
+	// namespace.
 	GroupName string
 	// Role is the role of a gang member; nil for a gang without roles and for other units.
 	Role *Role

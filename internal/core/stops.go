@@ -81,8 +81,8 @@ type stopCounts [maxStops + 1]int
 // add adds the pods of a unit.
 func (c *stopCounts) add(stops, pods int) { c[min(stops, maxStops)] += pods }
 
-// least returns a lower bound of the sum of stops over any set of at least this number of counted
-// pods.
+// least returns a lower bound of the sum of stops. The bound is for every set of counted pods with
+// at least the given size.
 func (c *stopCounts) least(pods int) (sum int) {
 	for stops, count := range c {
 		taken := min(count, pods)

@@ -12,8 +12,8 @@ type Topology struct {
 	// domain. Numbers start at 0. Rules about the same domains share the slice.
 	Domains []int32
 	// With are the classes that must already have a member in the same domain (required affinity).
-	// If all members of a class must be in one domain, it includes the class itself. It is nil for
-	// other rules.
+	// If all members of a class must be in one domain, With includes the class itself. With is nil
+	// for other rules.
 	With []int
 	// Spread counts the pods for a rule that spreads pods evenly over the domains; nil for other
 	// rules.

@@ -141,8 +141,8 @@ func (o *traceTally) decide(t *testing.T, seed uint64, s *Snapshot, p *Preemptor
 	o.add(seed, *d.Score, best)
 }
 
-// traceStep returns the distance between two priority levels. It may be negligible compared with
-// one more pod, small, or large.
+// traceStep returns the distance between two priority levels. Compared with the weight of one more
+// pod, it is negligible, small or large.
 func traceStep(seed uint64) int32 { return []int32{1, 1000, 100_000_000}[seed%3] }
 
 // TestTraceOptimality decides for gangs on 20 nodes of the openb trace, in every order of victims.
@@ -191,8 +191,8 @@ func TestTraceWholeCluster(t *testing.T) {
 }
 
 // TestTraceBesideGroups adds two things that must not make a decision worse, in any order of
-// victims. One is a group on each of two nodes that the gang may not evict. The other is a budget
-// that no eviction breaks.
+// victims. One is a group with a pod on each of two nodes; the gang may not evict this group. The
+// other is a budget that no eviction breaks.
 func TestTraceBesideGroups(t *testing.T) {
 	tr := loadTrace(t)
 	for words, order := range traceOrders() {

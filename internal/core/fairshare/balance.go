@@ -38,7 +38,8 @@ func DominantShare(has, taken, share []int64, among []int) float64 {
 type Asker struct {
 	Leaf    int32
 	Request Amounts
-	// Shares are the fair shares that apply to this workload; nil for the Shares of the Balance.
+	// Shares are the fair shares that apply to the first waiting workload. If it is nil, the Shares
+	// of the Balance apply.
 	Shares []Amounts
 }
 

@@ -14,8 +14,8 @@ type bundle struct {
 
 // NewBundles returns the bundles of the given resources. with returns the total capacity of the
 // nodes that have a given resource. CPUs, memory, ephemeral storage and pods accompany devices.
-// They also accompany CPUs and memory. No resource accompanies pods, because a quota of pods only
-// limits their number.
+// CPUs and memory accompany each other, together with ephemeral storage and pods. No resource
+// accompanies pods, because a quota of pods only limits their number.
 func NewBundles(names []string, with func(name string) Amounts) Bundles {
 	var out Bundles
 	for of, name := range names {

@@ -38,8 +38,8 @@ func (d *Divided) Shares() []Amounts {
 
 // Place is the set of pools that a workload competes for, for each resource.
 type Place struct {
-	// Shares is the fair share of each queue in these pools, by the queue's index in the tree.
-	// Entitled is Shares plus the queue's usage in other pools.
+	// Shares is the fair share of each queue in the place's pools, by the queue's index in the
+	// tree. Entitled is Shares plus the queue's usage in other pools.
 	Shares, Entitled []Amounts
 	// pools has the set of pools for each resource, as bits.
 	pools []uint64

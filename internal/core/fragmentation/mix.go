@@ -17,8 +17,8 @@ type Mix struct {
 type Shape struct {
 	// Request is the room that one pod occupies.
 	Request []int64
-	// Weight is the frequency of this kind, relative to the other kinds. It is between 1 and
-	// [MostWeight].
+	// Weight is the frequency of pods of this shape, relative to the other shapes of the mix. It is
+	// between 1 and [MostWeight].
 	Weight int64
 }
 
