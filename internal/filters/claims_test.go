@@ -185,8 +185,9 @@ func TestDeviceForEachMember(t *testing.T) {
 	}
 }
 
-// TestDeviceSharedByMembers has a gang that shares a claim, with no free device for it. The gang
-// must get a message about the claim and preempt no pod.
+// TestDeviceSharedByMembers has a gang of two members that share a device claim. Without an
+// allocation of the claim, only one member can be placed. If the gang needs both, it must get a
+// message about the claim and preempt no pod.
 func TestDeviceSharedByMembers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -289,9 +290,9 @@ func TestDeviceSharedWithAPromisedPod(t *testing.T) {
 	}
 }
 
-// TestHeldDevices has members with devices allocated on a node where they have no room any more.
-// The devices must be released, so that the gang can be placed elsewhere. Devices that another pod
-// shares must stay allocated.
+// TestHeldDevices has a gang with a device claim that may still be allocated from an earlier cycle.
+// The devices must be released, so that the gang can be placed on any node. Devices that are
+// reserved for another pod must stay allocated.
 func TestHeldDevices(t *testing.T) {
 	t.Parallel()
 	another := resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "another", UID: "another"}

@@ -115,8 +115,8 @@ func TestExtendersAreAsked(t *testing.T) {
 	}
 }
 
-// TestResourcesOfExtenders checks a resource that only an extender manages: nodes without this
-// resource must not be excluded.
+// TestResourcesOfExtenders checks a resource that no node has and that an extender may manage. The
+// node must be excluded, unless the scheduler ignores the resource.
 func TestResourcesOfExtenders(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

@@ -343,8 +343,8 @@ func TestTwoParties(t *testing.T) {
 	})
 }
 
-// TestNoNodes checks a gang whose members must share a domain, in a cluster without nodes. In one
-// case, the nodes are removed after a decision.
+// TestNoNodes checks a gang whose members must share a domain, in a cluster without nodes. Then a
+// node is added. After a decision, the node is removed, so the cluster has no nodes again.
 func TestNoNodes(t *testing.T) {
 	t.Parallel()
 	all := members("g", 2, "1", 10)

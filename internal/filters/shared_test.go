@@ -181,8 +181,8 @@ func TestUnitsThatCameBackAreChosen(t *testing.T) {
 	}
 }
 
-// TestVolumeOfAPromisedPod has a preemptor with an exclusive claim that a pod with a reservation
-// also uses. No pod may be evicted for this preemptor.
+// TestVolumeOfAPromisedPod checks that the volume of a pod with a reservation is not free for a
+// preemptor. If both use the same exclusive claim, no pod may be evicted.
 func TestVolumeOfAPromisedPod(t *testing.T) {
 	t.Parallel()
 	t.Run("of the same name in another namespace", func(t *testing.T) {
