@@ -39,8 +39,8 @@ func withoutBands(t interface{ Fatalf(string, ...any) }, s *Snapshot, p *Preempt
 	return &flat, &alone
 }
 
-// TestBandsAreOnePriority compares a decision with bands with a decision without bands, where each
-// unit has the lowest priority of its band.
+// TestBandsAreOnePriority compares two decisions. The first has bands. The second has no bands, but
+// each unit has the lowest priority of its band.
 func TestBandsAreOnePriority(t *testing.T) {
 	t.Parallel()
 	preempts, differ := 0, 0

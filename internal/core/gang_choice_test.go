@@ -154,8 +154,8 @@ func TestChoiceTakesWhatIsLeftOver(t *testing.T) {
 	tt.run(t)
 }
 
-// TestChoiceMindsBudgets has two equally cheap choices. One of them breaks a budget and must not be
-// used.
+// TestChoiceMindsBudgets has two victims of the lowest priority that share a budget for one
+// eviction. The decision must not break the budget, so one victim must have a higher priority.
 func TestChoiceMindsBudgets(t *testing.T) {
 	tt := decideCase{
 		cluster: clusterOf("gpu").budget(1).node("a", 8).node("b", 8).node("c", 8).

@@ -138,9 +138,9 @@ func TestWholeSets(t *testing.T) {
 	}
 }
 
-// TestManyAtTheLimit has a queue at its limit. One pod of the queue must be evicted for a pod of
-// equal size, for any number of pods. This must be true even if pods of other queues may be
-// evicted, and with any other rules of the preemptor.
+// TestManyAtTheLimit has a queue at its limit. A preemptor of this queue must evict only as many of
+// the queue's pods as it needs, the least important first. The number of pods, a budget and the
+// rules of an Oracle must not change this.
 func TestManyAtTheLimit(t *testing.T) {
 	t.Parallel()
 	cluster := func(own, others, elsewhere int, opts func(node int) []unitOption) *build {
@@ -167,7 +167,8 @@ func TestManyAtTheLimit(t *testing.T) {
 		budgeted               bool
 		preemptor              *Preemptor
 		minds                  bool
-		// wantHighest is the expected highest priority of a victim.
+		// wantVictims is the expected number of victims. wantHighest is the maximum priority of a
+		// victim.
 		wantVictims int
 		wantHighest int32
 		wantOutcome Outcome
