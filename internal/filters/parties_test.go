@@ -320,8 +320,8 @@ func only(pods []*corev1.Pod, key, value string) []*corev1.Pod {
 	return pods
 }
 
-// TestTwoParties has two roles, and each of them must be in one zone. The gang must fit exactly if
-// two zones have room for one role each, or if one zone has room for both.
+// TestTwoParties has two roles, and each of them must be in one zone. The gang must fit if two
+// zones have room for one role each, or if one zone has room for both. Otherwise it must not fit.
 func TestTwoParties(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestPlainPatterns checks gangs of any size with common rules. A gang must be placed exactly if a
-// short calculation says that it fits.
+// TestPlainPatterns checks gangs of any size with common rules. A gang must be placed if, and only
+// if, a short calculation says that it fits.
 func TestPlainPatterns(t *testing.T) {
 	t.Parallel()
 	for name, p := range patterns() {
