@@ -219,8 +219,8 @@ type domainTie struct {
 	start int64
 }
 
-// tie returns the bounds of a domain, for victims with the ceiling of pr. It assumes that the
-// number of their pods is at least pr.pods.
+// tie returns the bounds of a domain, for victims with the ceiling of pr. Together, the victims
+// have a number of pods of pr.pods or more.
 func (b *domainBounds) tie(pr *domainProspect) domainTie {
 	t := domainTie{start: math.MaxInt64}
 	lower, spare := 0, 0

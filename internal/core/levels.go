@@ -11,7 +11,8 @@ type PreferredLevel struct {
 	// Key is the label.
 	Key string `json:"key"`
 	// Homes are the distinct domains of the members that already have a node. It contains "" if one
-	// of these nodes does not have the label. Further members should use one of the named homes.
+	// of these members is on a node without the label. Further members should use one of the named
+	// homes.
 	Homes []string `json:"homes,omitempty"`
 	// Of has the domain of each node in Snapshot.Nodes, by index; "" for a node in no domain.
 	Of []string `json:"-"`

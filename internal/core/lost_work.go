@@ -37,7 +37,8 @@ const maxLoss = int64(1) << 44
 type Progress struct {
 	// Saved is the time when the pod last saved its work, in nanoseconds since 1970; 0 if unknown.
 	// GroupSaved is the same time for the whole PodGroup. The later time applies. A time after the
-	// decision is ignored. For a whole gang, the latest time of all its pods applies.
+	// decision is ignored, except for small differences of clocks (see ClockSkew). For a whole
+	// gang, the latest time of all its pods applies.
 	Saved, GroupSaved int64
 	// Interval is the time between automatic saves, in nanoseconds, counted from the start of the
 	// pod; 0 for none. It applies only if no save since the start is known.

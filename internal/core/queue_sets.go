@@ -209,7 +209,7 @@ func (e *wholeSets) from(i int) {
 func (e *wholeSets) without(k int) {
 	e.out = append(e.out, e.pool[k])
 	// The next check looks at all removed units. Count this effort only if a set has already been
-	// found.
+	// found, so that it cannot end the search for the first set.
 	if e.any {
 		e.left -= len(e.out)
 	}
