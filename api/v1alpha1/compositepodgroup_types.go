@@ -25,9 +25,9 @@ const (
 const MaxTreeDepth = 4
 
 // Reasons of ConditionPodGroupScheduled in a tree of groups. If one group causes a reason, the
-// conditions of all groups of the tree have it. Two reasons of Queues also apply to trees.
-// ReasonParentNotFound: a group names a parent that does not exist in its namespace.
-// ReasonParentCycle: a group is its own ancestor.
+// conditions of all groups of the tree have it. The condition can also have two reasons that are
+// declared for Queues. ReasonParentNotFound means that a group names a parent that does not exist
+// in its namespace. ReasonParentCycle means that a group is its own ancestor.
 const (
 	// ReasonTreeTooDeep: the tree has more than MaxTreeDepth levels.
 	ReasonTreeTooDeep = "TreeTooDeep"
@@ -103,7 +103,7 @@ type CompositePodGroupSpec struct {
 
 	// priorityClassName is the PriorityClass of the tree. If a group of the tree differs from the
 	// root in priority or preemptionPolicy, no group of the tree is scheduled. If unset, the global
-	// default class applies, and Reprieve fills in its name with the priority. Immutable.
+	// default class applies, and Reprieve fills in its name together with priority. Immutable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -117,7 +117,8 @@ type CompositePodGroupSpec struct {
 	Priority *int32 `json:"priority,omitempty"`
 
 	// preemptionPolicy is the preemptionPolicy of the PriorityClass: PreemptLowerPriority or Never.
-	// Reprieve fills it in with priority; users do not set it. Immutable once it is filled in.
+	// Reprieve fills it in together with priority; users do not set it. Immutable once it is filled
+	// in.
 	// +optional
 	// +kubebuilder:validation:Enum=Never;PreemptLowerPriority
 	PreemptionPolicy *corev1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`

@@ -354,8 +354,8 @@ type PodGroupPolicy struct {
 	// priorityClassName is the PriorityClass of the group. Its priority applies to the scheduling
 	// and to the preemption of the group. "system-node-critical" and "system-cluster-critical" are
 	// the two highest priorities. For any other name, a PriorityClass must exist. If unset, the
-	// global default class applies, and Reprieve fills in its name with the priority. Without such
-	// a class the priority is 0. Immutable.
+	// global default class applies, and Reprieve fills in its name together with priority. Without
+	// a global default class, the priority is 0. Immutable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -371,7 +371,8 @@ type PodGroupPolicy struct {
 
 	// preemptionPolicy is the preemptionPolicy of the group's PriorityClass. With
 	// PreemptLowerPriority, the group may preempt. With Never, the group waits for free room.
-	// Reprieve fills it in with priority; users do not set it. Immutable once it is filled in.
+	// Reprieve fills it in together with priority; users do not set it. Immutable once it is filled
+	// in.
 	// +optional
 	// +kubebuilder:validation:Enum=Never;PreemptLowerPriority
 	PreemptionPolicy *corev1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
@@ -404,8 +405,8 @@ type PodGroupPolicy struct {
 	// +kubebuilder:validation:MaxLength=253
 	ParentCompositePodGroupName *string `json:"parentCompositePodGroupName,omitempty"`
 
-	// schedulingConstraints restrict the nodes that the members may share. They require the gang
-	// policy. Immutable.
+	// schedulingConstraints restrict where members may be placed relative to each other. They
+	// require the gang policy. Immutable.
 	// +optional
 	SchedulingConstraints *SchedulingConstraints `json:"schedulingConstraints,omitempty"`
 }
@@ -550,8 +551,8 @@ type PodGroupStatus struct {
 	// protectedUntil is the end of the longest min-runtime that protects the group. It is startTime
 	// plus the preemptMinRuntime or the reclaimMinRuntime, whichever is longer. Some preemptors may
 	// preempt the group earlier, and members past minCount have no such protection. The time
-	// changes with the settings of the queues, and the field keeps it after it has passed. The
-	// field is absent without a min-runtime or without startTime.
+	// changes with the settings of the queues. The field remains after the time has passed. It is
+	// absent without a min-runtime or without startTime.
 	// +optional
 	ProtectedUntil *metav1.Time `json:"protectedUntil,omitempty"`
 
@@ -583,8 +584,9 @@ type PodGroupStatus struct {
 	Finished int32 `json:"finished,omitempty"`
 
 	// disruption is the preemption of the whole group that is in progress. Reprieve writes it
-	// before it touches the first member, so that any later leader can complete exactly this
-	// preemption. Reprieve removes it when the last of its pods is gone.
+	// before it touches the first member. If another scheduler becomes the leader, it can then
+	// complete exactly this preemption. Reprieve removes the field when the last of the pods in it
+	// is gone.
 	// +optional
 	Disruption *PodGroupDisruption `json:"disruption,omitempty"`
 

@@ -109,9 +109,9 @@ type QueueSpec struct {
 
 	// quota maps resource names to the amounts that the queue can always reclaim. Other resources
 	// have a quota of zero. A quota of devices, cpu or memory is of no use without the rest of a
-	// node. So the fair share first contains a part of cpu, memory, ephemeral-storage and pods as
-	// well, unless the quota names them. That part is as large as the quota's part of the named
-	// resource, on the nodes that have it.
+	// node. So the fair share also contains cpu, memory, ephemeral-storage and pods that the quota
+	// does not name. For example, with a quota of a quarter of the GPUs, it contains a quarter of
+	// these resources on the nodes with GPUs.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MaxProperties=32

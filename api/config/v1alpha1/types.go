@@ -133,9 +133,10 @@ type ReprieveArgs struct {
 
 	// levelOrder determines whether the cost of victims or a preferred topology level comes first
 	// when a gang is placed. With LowerCost, a gang shares a domain of a preferred level only if
-	// the victims then cost no more. With NearerLevel, a gang uses the nearest level where one
-	// domain can hold it. The scheduler then preempts in that domain, even if nodes outside the
-	// domain have free room. The value of the gang's profile applies. See docs/gangs.md.
+	// this does not raise the cost of its victims. With NearerLevel, a gang uses the nearest level
+	// where one domain can hold it. The scheduler then preempts in that domain, even if nodes
+	// outside the domain have free room. The value of the gang's profile applies. See
+	// docs/gangs.md.
 	//
 	// Default: LowerCost
 	//
@@ -189,7 +190,8 @@ type ReprieveArgs struct {
 	// nothing for a time.
 	Retry RetryArgs `json:"retry,omitempty"`
 
-	// search limits the parts of the search for victims whose time grows faster than the cluster.
+	// search limits the exhaustive parts of the search for victims. Their time can grow much faster
+	// than the size of the cluster.
 	Search SearchArgs `json:"search,omitempty"`
 }
 
@@ -230,7 +232,8 @@ const (
 	PrioritySum VictimCriterion = "PrioritySum"
 	// Pods prefers fewer pods, then fewer gangs that fall below minCount.
 	Pods VictimCriterion = "Pods"
-	// Surplus prefers victims with more members past the minCount of their gangs.
+	// Surplus prefers more surplus members among the victims. These are members past the minCount
+	// of their gangs.
 	Surplus VictimCriterion = "Surplus"
 	// Cascade prefers fewer evictions by the replacements of the victims.
 	Cascade VictimCriterion = "Cascade"
@@ -277,9 +280,9 @@ type LostWorkArgs struct {
 
 	// weights maps extended resources to the number of devices that one unit of the resource counts
 	// as. A unit of an extended resource that is not listed counts as one device. With 0, the
-	// resource does not count. A pod without devices counts as a fraction of one device. This is
-	// its fraction of the CPUs or of the memory of its node, the larger of the two. A weight is
-	// 1000 at most, and a multiple of 0.001.
+	// resource does not count. A pod without devices counts as a fraction of one device: the
+	// fraction of its node's CPUs or memory that it requests, whichever is larger. A weight is 1000
+	// at most, and a multiple of 0.001.
 	//
 	// Default: {}
 	//
@@ -303,9 +306,9 @@ type PlacementArgs struct {
 	// fragmentation increases least. For a single pod, this preference is the plugin's score. It is
 	// combined with the scores of other plugins, by the weights under plugins.score. The members of
 	// a gang are placed one after the other by fragmentation alone. Victims are not chosen by
-	// fragmentation. The score counts reserved room as free until its pod is on the node. Requests
-	// of CPUs and devices suffice. With an empty list, the plugin has no score, and gangs use the
-	// fullest nodes. At most 128.
+	// fragmentation. The score counts reserved room as free until its pod is on the node. It is
+	// enough to list the CPUs and devices that a typical pod requests. With an empty list, the
+	// plugin has no score, and gangs use the fullest nodes. At most 128.
 	//
 	// Default: []
 	//
@@ -359,18 +362,18 @@ type DriverArgs struct {
 	// Example: 4
 	WithoutWorkers *int32 `json:"withoutWorkers,omitempty"`
 
-	// createTimeout is the time that a running driver counts while it has no workers. The time
-	// starts when the driver is bound, and again when its first container starts. Between 1s and
-	// 24h.
+	// createTimeout is the time that a running driver without any workers counts towards the
+	// maximum of withoutWorkers. After that, it no longer counts. The time starts when the driver
+	// is bound, and again when its first container starts. Between 1s and 24h.
 	//
 	// Default: 1m
 	//
 	// Example: 3m
 	CreateTimeout *metav1.Duration `json:"createTimeout,omitempty"`
 
-	// workersTimeout is the time that a running driver counts while too few of its workers have a
-	// node. The time starts when the driver is bound, and again when its first container starts.
-	// Between 1s and 24h.
+	// workersTimeout is the time that a running driver with some workers, but too few workers with
+	// a node, counts towards the maximum of withoutWorkers. The time starts when the driver is
+	// bound, and again when its first container starts. Between 1s and 24h.
 	//
 	// Default: 10m
 	//
@@ -530,9 +533,9 @@ type GroupArgs struct {
 	Rules []GroupRule `json:"rules,omitempty"`
 
 	// labels lists other schedulers: coscheduling (of scheduler-plugins), volcano, kai and
-	// koordinator. On pods of this profile, Reprieve reads their labels and annotations for groups
-	// and queues. It creates PodGroups from the group objects of these schedulers, and needs the
-	// permissions to list and watch these objects.
+	// koordinator. On pods of this profile, Reprieve reads the labels and annotations of these
+	// schedulers for groups and queues. It creates PodGroups from the group objects of these
+	// schedulers, and needs the permissions to list and watch these objects.
 	//
 	// Default: []
 	//
