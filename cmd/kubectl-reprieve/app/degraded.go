@@ -28,10 +28,10 @@ type degradedAnswer struct {
 type degradedRow struct {
 	Gang  string `json:"gang"`
 	Queue string `json:"queue,omitempty"`
-	// Placed is the number of members with a node. Needed is minCount. For a tree of groups, Needed
-	// is at least the sum of Placed and the members that its groups lack.
+	// Placed is the number of members with a node.
 	Placed int `json:"placed"`
-	// Needed is minCount. For a tree of groups, it is Placed plus the members that its groups lack.
+	// Needed is minCount. For a tree of groups, it is Placed plus the members that its groups lack,
+	// and at least minCount.
 	Needed int `json:"needed"`
 	// GPUs is the number of GPUs that the placed members hold.
 	GPUs float64 `json:"gpus"`

@@ -54,8 +54,8 @@ func familyOf(objects *inventory.Inventory, rule *grouping.Rule, key types.Names
 	return f, nil
 }
 
-// owns reports whether one of the owners is the object or between the object and its pods.
-// namespace is the namespace of the owners.
+// owns reports whether one of the owners is the object, or one of the objects in between. namespace
+// is the namespace of the owners.
 func (f *family) owns(namespace string, owners []metav1.OwnerReference) bool {
 	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool {
 		gv, err := schema.ParseGroupVersion(o.APIVersion)
@@ -83,7 +83,7 @@ func (f *family) storedAs() string {
 }
 
 // nameParts adds names to a set: the names of the object's pods, and the names of the PodGroups of
-// these pods. The names have the format of names in happenings.
+// these pods. Each name has the format of Victim in a happening.
 func (f *family) nameParts(objects *inventory.Inventory, to sets.Set[string]) error {
 	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
 	for _, pod := range pods {

@@ -31,7 +31,8 @@ import (
 const keptDecisions = 10_000
 
 // keptSamples is the maximum number of samples of the cluster's queues in the memory of the
-// subcommand ui. With one sample in each freshFor, these are six hours.
+// subcommand ui. The interval between samples is at least freshFor, so the samples cover six hours
+// or more.
 const keptSamples = 1440
 
 // decisionsPath is the URL path of a scheduler's latest decisions.
@@ -133,8 +134,9 @@ func (a *asking) schedulerClient(scheduler schedulerEndpoint) (*http.Client, str
 		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	}
 	if scheduler.authority == "" {
-		// A scheduler usually signs its own certificate. On another machine, verify the
-		// certificate, because the client sends the caller's token.
+		// A scheduler usually signs its own certificate, so no known authority can verify it. On
+		// this machine, skip the verification. For another machine, require the authority, because
+		// the client sends the caller's token.
 		if !isHere {
 			return nil, "", usage(fmt.Errorf("--scheduler %s is another machine: name its authority with --scheduler-certificate-authority, or forward its port to this one", scheduler.url))
 		}

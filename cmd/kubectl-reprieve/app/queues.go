@@ -136,8 +136,8 @@ type resourceAmount struct {
 	Share    string `json:"share"`
 	// Quota is the effective quota.
 	Quota string `json:"quota"`
-	// SpecQuota is the quota in the spec of the Queue. It is absent unless it exceeds the quota of
-	// the parent.
+	// SpecQuota is the quota in the spec of the Queue. It is present only if it exceeds the quota
+	// of the parent.
 	SpecQuota string `json:"specQuota,omitempty"`
 	Limit     string `json:"limit,omitempty"`
 	// Borrowed is the usage above the quota.

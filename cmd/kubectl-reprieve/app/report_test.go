@@ -23,8 +23,8 @@ func decided(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The two decisions have the same number. Decisions of different processes may have the
-		// same number.
+		// Both decisions have the same number, which is unique only within a process. So give each
+		// decision a process of its own.
 		out.WriteString(strings.Replace(string(line), "7d4f_1c9e", name, 1))
 	}
 	return out.String()

@@ -35,8 +35,8 @@ type toldTree struct {
 	Parts []toldPart `json:"parts"`
 	// Together is true if each needed part has room alone, but all of them together do not fit.
 	Together bool `json:"together,omitempty"`
-	// Flaw is the reason why the tree cannot start again. It is set for a tree with a flaw that has
-	// no pending members, such as a running tree whose root was deleted.
+	// Flaw is the reason why the tree cannot start again. It is set only if no members of the tree
+	// are pending. An example is a running tree whose root was deleted.
 	Flaw string `json:"flaw,omitempty"`
 }
 
@@ -234,8 +234,8 @@ func addNeeded(group *gang.Tree, chosen sets.Set[string]) {
 	}
 }
 
-// decideParts fills in Alone for needed PodGroups without enough placed members, and Together. The
-// decision for the whole tree must be infeasible. decideParts makes at most mostAlone decisions.
+// decideParts fills in Alone for needed PodGroups without enough placed members, and Together. It
+// makes at most mostAlone decisions. Call it only if the decision for the whole tree is infeasible.
 func (t *toldTree) decideParts(ctx context.Context, asked *question, about *subject, told func(decided int)) error {
 	decided, fit, all := 0, 0, true
 	for i := range t.Parts {

@@ -50,7 +50,8 @@ func TestLatestDecisions(t *testing.T) {
 	}
 }
 
-// pictured is a nodeCache that returns ofCache, and a describer that returns ofNodes.
+// pictured is a nodeCache that returns the error ofCache, and a describer that returns the error
+// ofNodes.
 type pictured struct{ ofCache, ofNodes error }
 
 func (p pictured) UpdateSnapshot(klog.Logger, *internalcache.Snapshot) error { return p.ofCache }

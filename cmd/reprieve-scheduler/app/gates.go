@@ -8,9 +8,9 @@ import (
 )
 
 // checkGates rejects feature gates that make kube-scheduler schedule or preempt pods without
-// Reprieve. With its own cycle for PodGroups, kube-scheduler does not pass the members to
-// Reprieve's plugins. With preemption for in-place resizes, pods that have a node enter the cycle
-// as if they had none.
+// Reprieve. With GenericWorkload, kube-scheduler has its own cycle for PodGroups and does not pass
+// the members to Reprieve's plugins. With preemption for in-place resizes, pods that have a node
+// enter the scheduling cycle as if they had none.
 func checkGates(gates featuregate.FeatureGate) error {
 	if gates.Enabled(features.GenericWorkload) {
 		return fmt.Errorf("--feature-gates: leave %[1]s off: with it, kube-scheduler's own cycle for PodGroups schedules and preempts beside Reprieve; "+

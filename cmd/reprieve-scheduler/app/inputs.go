@@ -105,8 +105,9 @@ func schedulerRecorder(recorder *inputs.Recorder) scheduler.Recorder {
 }
 
 // followed returns the kinds of objects that decisions depend on and that the library may watch. It
-// maps the resource to an example object. Nodes are missing because snapshots contain them. Pods
-// are missing because the scheduler passes them to the recorder.
+// maps the resource to an example object. Nodes are missing, because the recorder takes them from
+// the snapshot of each scheduling cycle. Pods are missing, because the scheduler passes their
+// changes to the recorder.
 func followed() map[string]runtime.Object {
 	return map[string]runtime.Object{
 		inventory.PriorityClasses: &schedulingv1.PriorityClass{}, "namespaces": &corev1.Namespace{},

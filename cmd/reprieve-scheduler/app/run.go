@@ -402,7 +402,8 @@ func (p *parts) groupChanged(key types.NamespacedName) {
 }
 
 // groupSaved reports to the scheduler that the eviction cost of a group has changed. It also
-// reports groups that have moved to another tree, because Changed returns each move only once.
+// reports the moves of groups to other trees that its call of Changed returns, because no later
+// call returns them again.
 func (p *parts) groupSaved(key types.NamespacedName) {
 	workloads, moves := p.trees.Changed(key)
 	shared := p.plugins.Scheduler()
