@@ -165,8 +165,8 @@ func (m *meter) follow(lines <-chan string, count func() (total, left int)) {
 			sofar := m.compiled
 			go func() {
 				total, left := count()
-				// left is the number of packages that the cache lacks now, after the build has
-				// compiled sofar packages. The cache had all other packages before the build.
+				// left is the number of packages that the cache lacks now. This build has compiled
+				// sofar packages. The cache had the rest before the build.
 				counted <- [2]int{total, total - left - sofar}
 			}()
 		case c := <-counted:

@@ -61,7 +61,8 @@ func gangThatFits(ctx context.Context, c *cluster) (string, error) {
 }
 
 // gangThatDoesNotFit creates a gang that needs more nodes than exist, and waits until the scheduler
-// reports it. Then it creates a single pod, and checks that the pod runs: no member has taken room.
+// reports that the gang has no room. Then it creates a single pod, and checks that the pod runs. So
+// no member of the gang occupies a node.
 func gangThatDoesNotFit(ctx context.Context, c *cluster) (string, error) {
 	const members = nodeCount + 1
 	if err := c.createGang(ctx, "too-large", low, members); err != nil {

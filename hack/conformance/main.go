@@ -1,7 +1,7 @@
 // Command conformance checks on a real API server that gangs start whole or not at all. It writes
 // the results into a page of the documentation, even if a check fails.
 //
-// The first checks are the requirement on gang scheduling of the CNCF AI conformance program
+// The first checks test the requirement on gang scheduling in the CNCF AI conformance program
 // (KAR-0053). The other checks show preemption by a gang. The program does not require preemption.
 package main
 

@@ -185,8 +185,8 @@ func (c *churn) addGroups(ctx context.Context) error {
 	}
 }
 
-// changeGroup changes the minCount of one group of the changing tenant. Then the group either waits
-// for members that do not exist, or the scheduler retries it.
+// changeGroup changes the minCount of one group of the changing tenant. With the minCount 1000, the
+// group waits for members that do not exist. With the minCount 1, the scheduler retries the group.
 func (c *churn) changeGroup(ctx context.Context, n int) error {
 	minCount := 1000
 	if n/churnGroups%2 == 1 {

@@ -211,7 +211,8 @@ func (l *large) takeOver(ctx context.Context, one *playground.Component, r *larg
 	if err := one.Start(ctx); err != nil {
 		return err
 	}
-	// The standby must be ready before the leader stops.
+	// The restarted scheduler is now a ready standby. Wait until the leader has placed one more
+	// pod, so that the leader stops in a steady state.
 	asked := time.Now()
 	if err := l.create(ctx, "after-signal", "low", fitting); err != nil {
 		return err

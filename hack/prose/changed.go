@@ -11,8 +11,8 @@ import (
 // lineSet maps the path of a file to the numbers of the lines that a branch changed.
 type lineSet map[string]map[int]bool
 
-// hunk matches the head of a hunk in a diff. Its groups are the number of the first line after the
-// change, and the number of lines.
+// hunk matches the head of a hunk in a diff. Its groups are the first line number and the number of
+// lines of the hunk, both in the new version of the file.
 var hunk = regexp.MustCompile(`^@@ -\S+ \+(\d+)(?:,(\d+))? @@`)
 
 // changedLines returns the lines that differ between the work tree and a base commit. Without git

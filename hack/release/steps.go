@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// checked returns a release with a valid version. Its commit and date are placeholders, because the
-// subcommand does not need them.
+// checked returns a release with a valid version. Its commit and date are placeholders: the
+// subcommands that call checked use only the version.
 func checked(s *settings) (*product.Release, error) {
 	r := &product.Release{Version: s.version, Commit: "none", Date: time.Unix(1, 0), Registry: registry}
 	if err := r.Check(); err != nil {

@@ -30,13 +30,14 @@ const (
 	saves = 30 * time.Minute
 )
 
-// sample selects the part of a trace that the table simulates: one of every "every" pods or gangs,
-// and a number of nodes. 0 selects all. The seed decides which pods.
+// sample selects the part of a trace that the table simulates. With every = 10, it is one of ten
+// pods or gangs. nodes is the number of nodes. For each of the fields, 0 selects all. The seed of a
+// simulation decides which pods or gangs are selected.
 type sample struct{ every, nodes int }
 
-// variant is a column of the simulation: a policy, and the interval between checkpoints. 0 is for
-// no checkpoints. salt seeds the random choices of the simulation: how long pods terminate, and
-// which of equal nodes is first.
+// variant is one way to simulate a cell: a policy, and the interval between checkpoints of the
+// work; 0 for no checkpoints. salt seeds the random choices of the simulation: how long pods
+// terminate, and which of equal nodes is first.
 type variant struct {
 	name, policy string
 	checkpoint   time.Duration

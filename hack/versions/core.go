@@ -18,8 +18,8 @@ type tests struct {
 }
 
 // core returns the areas to test on each version. The tests take a few minutes, and cover every
-// part that depends on the API server. A listed test that does not run counts as failed, so this
-// list cannot become outdated.
+// part that depends on the API server. A listed test that does not run counts as failed, so a
+// renamed or removed test is noticed.
 func core() []area {
 	const integration = "./test/integration/"
 	return []area{

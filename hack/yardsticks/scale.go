@@ -179,8 +179,8 @@ func (g *generated) set(n int) error {
 	return g.cluster.SetNode(st)
 }
 
-// setQueues adds the queues. The preemptor's queue and all queues with pods have unlimited demand,
-// so each has a fair share. The sibling queues of the preemptor's queue are empty.
+// setQueues adds the queues. The preemptor's queue and all queues with pods demand the whole
+// cluster, so each has a fair share. The sibling queues of the preemptor's queue are empty.
 func (g *generated) setQueues() {
 	var queues []fairshare.Queue
 	add := func(name, parent string) {

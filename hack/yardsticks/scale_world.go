@@ -195,8 +195,7 @@ func (w *world) change(ctx context.Context, nodes int) error {
 
 func worldNodeName(n int) string { return fmt.Sprintf("node-%06d", n) }
 
-// worldNode returns node number n without pods. Its capacity equals the capacity of the nodes in
-// the core's table.
+// worldNode returns node number n without pods. Its capacity equals the result of allocatable.
 func worldNode(n int) *corev1.Node {
 	room := requests(96, 1024, 8)
 	room[corev1.ResourcePods] = resource.MustParse("110")

@@ -3,6 +3,6 @@
 // produce the same bytes.
 //
 // An image contains one static program and the licences. It contains no shell, no user database and
-// no certificate authorities: the programs call only one server, and their configuration has its
-// certificate authority.
+// no certificate authorities. The programs call only the API server of Kubernetes, and their
+// configuration has its certificate authority.
 package image

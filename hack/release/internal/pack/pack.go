@@ -42,8 +42,8 @@ const (
 	thirdParty = "THIRD_PARTY_LICENSES"
 )
 
-// ErrForeign is the error if the directory for the release has files of something else. Run does
-// not overwrite these files.
+// ErrForeign is the error if the directory for the release has files but is not an earlier release.
+// Run does not overwrite these files.
 var ErrForeign = errors.New("it has files, and is no release: not overwritten")
 
 // Options has the input of Run and the directory for its output.
@@ -119,8 +119,8 @@ func makeRoom(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make a directory: %w", err)
 	}
-	// A directory with this file is a release, so that the next run may overwrite it. Write the
-	// file first, in case this run is interrupted.
+	// A directory with this file counts as a release, which a later run may overwrite. Write the
+	// file first, so that this is also true if the run is interrupted.
 	return os.WriteFile(filepath.Join(dir, Checksums), nil, 0o644)
 }
 

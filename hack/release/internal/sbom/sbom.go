@@ -19,8 +19,9 @@ import (
 // Name returns the file name of the bill of materials for an archive.
 func Name(archive string) string { return archive + ".cdx.json" }
 
-// Write lists the modules of the programs of an archive. licenses are the SPDX names by
-// "source@version"; one that is not known is left out.
+// Write returns the bill of materials for an archive, in JSON. name is the name of the product in
+// the archive. licenses maps the "source@version" of a module to the SPDX names of its licences. A
+// module without an entry is listed without licences.
 func Write(r *product.Release, name string, programs []*binary.Program, licenses map[string][]string) ([]byte, error) {
 	seed := sha256.New()
 	modules := make(map[string]binary.Module)
@@ -100,7 +101,7 @@ func component(m binary.Module, licenses []string) (cdx.Component, error) {
 	return c, nil
 }
 
-// named are licences by their SPDX names, or nil.
+// named converts SPDX names to licences. Without names, it returns nil.
 func named(ids []string) *cdx.Licenses {
 	if len(ids) == 0 {
 		return nil

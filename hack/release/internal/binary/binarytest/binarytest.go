@@ -23,8 +23,7 @@ func sources() map[string]string {
 	}
 }
 
-// Module writes the module of the package comment to a temporary directory, and returns the
-// directory.
+// Module writes the source code of the program to a temporary directory, and returns the directory.
 func Module(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
