@@ -45,7 +45,7 @@ const (
 const (
 	// ReasonQueueReady: the queue can be used.
 	ReasonQueueReady = "Ready"
-	// ReasonParentNotFound: a queue on the way to the top of the tree does not exist.
+	// ReasonParentNotFound: the parent of the queue or of one of its ancestors does not exist.
 	ReasonParentNotFound = "ParentNotFound"
 	// ReasonParentCycle: the queue belongs to a cycle of parents, or is below such a cycle.
 	ReasonParentCycle = "ParentCycle"

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Decode reads the arguments that a scheduler passes to the plugin's factory: nil, or the content
-// of pluginConfig as JSON or YAML. It fills in the defaults. The error names the field that is
-// unknown or invalid.
+// Decode reads the arguments that a scheduler passes to the plugin's factory. obj is nil, a
+// *ReprieveArgs, or a *runtime.Unknown with the content of pluginConfig as JSON or YAML. Decode
+// fills in the defaults. The error names the field that is unknown or invalid.
 func Decode(obj runtime.Object) (*ReprieveArgs, error) {
 	args := &ReprieveArgs{}
 	switch given := obj.(type) {

@@ -158,9 +158,9 @@ type ReprieveArgs struct {
 	// the deletion. The scheduler itself evicts no pod with a longer grace period: it deletes the
 	// pod with maxGracePeriod in place of the pod's terminationGracePeriodSeconds. Others may
 	// delete a pod with a longer grace period. When maxGracePeriod and then terminationTimeout have
-	// passed, the search counts such a pod as running, and the scheduler looks for other room. The
-	// usage of the pod's queue includes the pod from the start of the deletion. If profiles differ,
-	// the longest time applies to all. Between 1s and 99999h.
+	// passed, the search counts such a pod as running, and the scheduler looks for other room.
+	// Unlike other terminating pods, such a pod counts as usage of its queue all the time. If
+	// profiles differ, the longest time applies to all. Between 1s and 99999h.
 	//
 	// Default: 1h
 	//
