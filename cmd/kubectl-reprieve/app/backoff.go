@@ -25,8 +25,9 @@ type backOff struct {
 	Until time.Time `json:"until"`
 }
 
-// backsOff looks for a Job of the subject that waits before it creates pods again: it has no pods
-// now and has not ended. It returns the answer about this Job, or false if there is none.
+// backsOff looks for a Job of the subject that waits before it creates pods again. Such a Job has
+// no active pods, is not suspended and has not ended. It returns the answer about this Job, or
+// false if there is none.
 func (s *subject) backsOff(objects *inventory.Inventory) (*whenAnswer, bool, error) {
 	jobs, err := inventory.Decode[*batchv1.Job](objects, inventory.Jobs)
 	if err != nil {

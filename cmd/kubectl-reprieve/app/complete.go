@@ -15,7 +15,7 @@ import (
 const (
 	// completionTimeout is the longest time that a shell waits for completions.
 	completionTimeout = 3 * time.Second
-	// mostCompleted is the maximum number of completions.
+	// mostCompleted is the maximum number of names that a completion reads from a cluster.
 	mostCompleted = 500
 )
 

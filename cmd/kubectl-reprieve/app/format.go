@@ -34,7 +34,7 @@ func (a *asking) checkFormat() error {
 	return nil
 }
 
-// typed has the first fields of every answer in JSON and YAML. Taken is the time of the objects
+// typed has the first fields of most answers in JSON and YAML. Taken is the time of the objects
 // that the answer is about.
 type typed struct {
 	APIVersion string    `json:"apiVersion"`

@@ -104,8 +104,8 @@ func (a *asking) gatherWhatMayBe(ctx context.Context, shown *progress, namespace
 	return asked, nil
 }
 
-// blocked returns the conditions of the subject's PodGroups with a cause other than a lack of free
-// room.
+// blocked returns the conditions of the subject's PodGroups that block the work regardless of free
+// room. These are FollowsObject, and PodGroupScheduled with the reason PriorityAbovePods.
 func (s *subject) blocked() []told {
 	var out []told
 	for _, pg := range s.all {

@@ -55,8 +55,8 @@ func (e *schedulerEndpoint) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&e.authority, "scheduler-certificate-authority", "", "File with the certificate that the scheduler's is signed by; without one, --scheduler has to be on this machine.")
 }
 
-// liveSource returns the input of the subcommand ui. It is read from decision logs, from a
-// scheduler, or from the objects of the cluster.
+// liveSource returns the source of the input of the subcommand ui: decision logs, a scheduler, or
+// the objects of the cluster.
 func (a *asking) liveSource(files []string, scheduler schedulerEndpoint, plan []string) (inputSource, error) {
 	switch {
 	case len(plan) > 0 && (len(files) > 0 || scheduler.url != ""):
@@ -202,8 +202,8 @@ func rememberEnd(known []decisionlog.WaitEnd, end *decisionlog.WaitEnd) []decisi
 }
 
 // clusterSource reads the state of a live cluster. The input has the preemptions in statuses and
-// events, as in the subcommand history. The sample has the queues, the waiting work, the GPUs of
-// each workload, and the effects of the planned manifests.
+// events, the queues and the waiting work. It also has the map of the GPUs, with the effects of the
+// planned manifests. The sample has the current usage of the queues.
 func (a *asking) clusterSource(ctx context.Context, planned []manifest.Document) (report.Input, report.Sample, error) {
 	shown := newProgress(io.Discard, a.clock)
 	defer shown.end()
@@ -235,8 +235,8 @@ func (a *asking) clusterSource(ctx context.Context, planned []manifest.Document)
 	return in, now, err
 }
 
-// partiesOf returns the workloads in the cluster, with their queues. The keys are the names of
-// workloads in happenings.
+// partiesOf returns the workloads in the cluster, with their queues. Each key has the format of
+// Victim in a happening.
 func partiesOf(ctx context.Context, asked *question) (map[string]report.Party, error) {
 	groups, err := ownGroups(asked.objects)
 	if err != nil {

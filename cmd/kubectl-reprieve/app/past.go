@@ -92,10 +92,11 @@ func (a *asking) preemptions(ctx context.Context, objects *inventory.Inventory, 
 }
 
 // onceEach merges happenings about the same preemption, which the record, the victim's condition
-// and an event may all report. The time, rule and message of the most trusted source apply. If a
-// PodGroup was evicted as a whole, onceEach removes the happenings of its pods. It keeps the
-// happening of a pod whose source is more trusted than the source for the PodGroup. The result is
-// sorted, newest first.
+// and an event may all report. Happenings count as the same preemption if they have the same victim
+// and preemptor, and are less than a minute apart. The time, rule and message of the most trusted
+// source apply. If a PodGroup was evicted as a whole, onceEach removes the happenings of its pods.
+// It keeps the happening of a pod whose source is more trusted than the source for the PodGroup.
+// The result is sorted, newest first.
 func onceEach(all []happening) []happening {
 	type same struct{ victim, preemptor string }
 	told := make(map[same]int)

@@ -377,7 +377,8 @@ func (a *asking) showQueues(to io.Writer, answer *queuesAnswer, wide bool) error
 }
 
 // queueRows returns the rows of the table, one for each queue and resource. If wide is false, it
-// leaves out resources that have no quota or limit in any queue.
+// leaves out resources that have no quota or limit in any queue, except in the rows of deleted
+// queues.
 func (a *asking) queueRows(queues []queueRow, wide bool) [][]string {
 	full, bounded := make(map[string]float64), make(map[string]bool)
 	for _, q := range queues {

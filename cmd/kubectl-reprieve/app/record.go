@@ -32,7 +32,7 @@ func (r *recordSource) addFlags(flags *pflag.FlagSet) {
 // named reports whether the flags select a source.
 func (r *recordSource) named() bool { return len(r.files) > 0 || r.scheduler.url != "" }
 
-// check returns an error if the flags select files and a scheduler.
+// check returns an error if the flags select both files and a scheduler.
 func (r *recordSource) check() error {
 	if len(r.files) > 0 && r.scheduler.url != "" {
 		return usage(errors.New("--log and --scheduler: name one of the two"))

@@ -27,9 +27,10 @@ func rightFor(kind string) *authorizationv1.ResourceAttributes {
 	}
 }
 
-// reviewRemedies sorts the remedies: first the remedies that the caller may apply. It asks the API
-// server by a SelfSubjectAccessReview for each remedy, as "kubectl auth can-i" does; this changes
-// nothing. If a review fails, or with a snapshot, the remedy counts as one for administrators.
+// reviewRemedies sorts the remedies: first the remedies that the caller may apply. For each remedy
+// that changes cluster-scoped objects, it asks the API server by a SelfSubjectAccessReview, as
+// "kubectl auth can-i" does; this changes nothing. If the review fails, or with a snapshot, such a
+// remedy counts as one for administrators.
 func (a *asking) reviewRemedies(ctx context.Context, remedies []whatif.Remedy) {
 	if a.snapshot == "" {
 		a.reviewAtServer(ctx, remedies)

@@ -31,9 +31,10 @@ import (
 // simulateAnswer is the answer of the subcommand simulate.
 type simulateAnswer struct {
 	typed
-	// Snapshot describes the objects that come from a snapshot; nil without one. Nodes, Pods and
-	// Work are the numbers of simulated nodes, pods and workloads. Skipped is the number of broken
-	// lines in the trace, and FirstSkipped describes the first one.
+	// Snapshot describes the work that comes from a snapshot or a decision log; nil for a trace
+	// alone. Nodes, Pods and Work are the numbers of simulated nodes, pods and workloads. Skipped
+	// is the number of broken lines in the trace or the log, and FirstSkipped describes the first
+	// one.
 	Snapshot     *scenario.Facts `json:"snapshot,omitempty"`
 	Nodes        int             `json:"nodes"`
 	Pods         int             `json:"pods"`

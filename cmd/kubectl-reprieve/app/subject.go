@@ -90,7 +90,7 @@ func (s *subject) heldByGate(step *whatif.Step) bool {
 
 func isGated(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 }
 
-// placed returns the pods that have a node and have not finished.
+// placed returns the pods that have a node, have not finished and are not terminating.
 func (s *subject) placed() []*corev1.Pod {
 	return s.filtered(func(pod *corev1.Pod) bool {
 		return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && !isOver(pod)
@@ -206,7 +206,7 @@ func (s *subject) existsAlone(objects *inventory.Inventory) (bool, error) {
 }
 
 // findGroups fills in s.all and s.units. The groups in s.all are the groups of the subject's pods,
-// and the groups that were derived for the subject. A tree takes the place of its PodGroups.
+// and the groups that belong to the subject (see owns). A tree takes the place of its PodGroups.
 func (s *subject) findGroups(objects *inventory.Inventory, pods []*corev1.Pod) error {
 	keys := sets.New[types.NamespacedName]()
 	for _, pod := range pods {

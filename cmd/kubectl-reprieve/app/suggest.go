@@ -31,8 +31,8 @@ func (s *subject) missing(objects *inventory.Inventory, more string) error {
 	return notFound(fmt.Errorf("%s does not exist%s%s", s.name(), more, s.meant(objects)))
 }
 
-// meant returns text that suggests the existing object most similar to a subject. It returns "" if
-// no object is similar.
+// meant returns text that suggests an existing object, kind or namespace that is similar to the
+// subject's. Without a similar one, it returns "".
 func (s *subject) meant(objects *inventory.Inventory) string {
 	var here, anywhere []string
 	for _, kind := range workKinds() {

@@ -62,8 +62,8 @@ func (h *queueHistory) add(in *decisionlog.Inputs) {
 // mostSamples is the approximate maximum number of samples, because a page cannot show more.
 const mostSamples = 400
 
-// samples returns the states of all queues at points in time. If there are more lines than
-// mostSamples, each sample is the last state of an interval.
+// samples returns the states of all queues at points in time. It divides the time of the logs into
+// mostSamples intervals. For each interval and each process, it returns the last state.
 func (h *queueHistory) samples() []report.Sample {
 	if len(h.lines) == 0 {
 		return nil

@@ -16,7 +16,8 @@ import (
 )
 
 // waitersOf returns the workloads with pods that wait for a node. The highest priority comes first,
-// and among equal priorities the oldest workload. Each workload has the causes in its status.
+// and among equal priorities the oldest workload. Each workload has the reason and the message in
+// its status.
 func waitersOf(asked *question, parties map[string]report.Party) ([]report.Waiter, error) {
 	groups, err := ownGroups(asked.objects)
 	if err != nil {

@@ -27,7 +27,8 @@ const (
 	lookEvery = 15 * time.Second
 	// retryEvery is the time between two reads while the API server does not answer.
 	retryEvery = 2 * time.Second
-	// restFor is the minimum time between two reads, because each read lists the whole cluster.
+	// restFor is the minimum time between two reads while the API server answers, because each read
+	// lists the whole cluster.
 	restFor = 5 * time.Second
 	// settleFor is the time between a change and the next read. Members of a gang often change
 	// together, so more changes may follow.

@@ -22,7 +22,8 @@ import (
 )
 
 // TestPause checks the pause between two reads of the cluster. A change of the watched work
-// shortens it. However many changes there are, it is never shorter than restFor.
+// shortens it. However many changes there are, it is never shorter than restFor while the API
+// server answers.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -41,7 +41,8 @@ type whyAnswer struct {
 	Gated   int `json:"gated,omitempty"`
 	Running int `json:"running"`
 	Leaving int `json:"leaving"`
-	// Blocked lists conditions that block the work regardless of free room. The cause comes first.
+	// Blocked lists conditions that block the work regardless of free room. If one condition causes
+	// another, the cause comes first.
 	Blocked []told `json:"blocked,omitempty"`
 	// Told lists the messages of conditions and events about the work.
 	Told []told `json:"told,omitempty"`

@@ -21,6 +21,8 @@ const enableIt = "plugins: {multiPoint: {enabled: [{name: " + scheduler.Name + "
 //   - No profile enables Reprieve.
 //   - A profile enables Reprieve only in part.
 //   - A profile enables no plugin that preempts.
+//   - A profile enables both Reprieve and DefaultPreemption.
+//   - A profile does not use Reprieve's QueueSort plugin alone.
 func checkProfiles(cfg *config.KubeSchedulerConfiguration) error {
 	if !slices.ContainsFunc(cfg.Profiles, func(p config.KubeSchedulerProfile) bool { return uses(&p, scheduler.Name) }) {
 		return fmt.Errorf("no profile has the plugin %[1]s, so nothing would be scheduled as %[1]s does; write %[2]s in profiles[0]", scheduler.Name, enableIt)
@@ -66,7 +68,8 @@ func checkOther(at string, plugins *config.Plugins) error {
 // checkOurs checks a profile with Reprieve. It returns an error in three cases:
 //
 //   - Reprieve is not enabled at one of its extension points.
-//   - Reprieve is not the first plugin at PreFilter.
+//   - Reprieve is not the first plugin at PreFilter, and preFilter.enabled does not name it. If
+//     preFilter.enabled names it after another plugin, warnOfProfiles logs a warning.
 //   - DefaultPreemption is enabled too. It would run whenever Reprieve finds no victims. It would
 //     then evict single members of gangs, and ignore protections.
 func checkOurs(at string, plugins *config.Plugins) error {
@@ -90,9 +93,9 @@ func checkOurs(at string, plugins *config.Plugins) error {
 	return nil
 }
 
-// checkOrder returns an error if the only QueueSort plugin of a profile is not Reprieve's. This
-// applies to profiles without Reprieve too: all profiles share one queue, and the priorities of
-// PodGroups order it.
+// checkOrder returns an error if a profile does not enable Reprieve's QueueSort plugin, or if it
+// also enables PrioritySort. This applies to profiles without Reprieve too: all profiles share one
+// queue, and the priorities of PodGroups order it.
 func checkOrder(at string, plugins *config.Plugins) error {
 	if plugins == nil {
 		return nil

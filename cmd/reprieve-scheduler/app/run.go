@@ -231,8 +231,8 @@ type parts struct {
 	derived                     *grouping.Resolver
 	follower                    *grouping.Follower
 	derivedChanged, holdChanged *controller.Trigger
-	// direct reads PodGroups of reprieve.dev and scheduling.k8s.io from the API server, without a
-	// cache.
+	// direct is a client without a cache, for the PodGroups of reprieve.dev and scheduling.k8s.io,
+	// and for CompositePodGroups.
 	direct client.Client
 	// evicted requests a reconciliation of each PodGroup whose eviction has ended.
 	evicted *controller.Trigger
