@@ -120,8 +120,8 @@ func run(ctx context.Context, m *measuring) error {
 	return docpage.Write(path, beginMark, endMark, text)
 }
 
-// start starts a playground with a scheduler that has a setting. If the setting is nil, start
-// starts no scheduler.
+// start starts a playground, and a scheduler with the flags of the setting. If the setting is nil,
+// start starts no scheduler.
 func start(ctx context.Context, binDir string, s *setting, nodes playground.NodeGroup) (*playground.Playground, error) {
 	options := playground.Options{BinDir: binDir, CRDs: crds.FS, NodeGroups: []playground.NodeGroup{nodes}}
 	if s == nil {

@@ -96,7 +96,7 @@ func check(ctx context.Context, out io.Writer, base string) error {
 // mostListed is the number of findings that check prints for one rule of a package or page.
 const mostListed = 20
 
-// listSome prints the first mostListed findings, and the number of the others.
+// listSome prints the first mostListed findings, and the number of further findings.
 func listSome(out io.Writer, found []finding) {
 	for i, f := range found {
 		if i == mostListed {
