@@ -57,7 +57,7 @@ func (c *cluster) createClasses(ctx context.Context) error {
 }
 
 // createGang creates a PodGroup and its members. Each member requests all GPUs of a node. The
-// gang's minCount is the number of members.
+// gang's minCount is the number of members. A gang of the class low can only be preempted whole.
 func (c *cluster) createGang(ctx context.Context, name, class string, members int) error {
 	group := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	group.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(members)}}
@@ -130,7 +130,7 @@ func (c *cluster) awaitVerdict(ctx context.Context, gang string) (message string
 	return message, err
 }
 
-// clear deletes all pods and PodGroups and waits until they are gone.
+// clear deletes all pods and PodGroups, and waits until the pods are gone.
 func (c *cluster) clear(ctx context.Context) error {
 	err := errors.Join(
 		c.DeleteAllOf(ctx, &v1alpha1.PodGroup{}, client.InNamespace(namespace)),

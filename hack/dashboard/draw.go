@@ -77,7 +77,7 @@ func draw(d *dashboard, a *answers) (string, error) {
 	return b.String(), nil
 }
 
-// stat draws a panel that shows the last value of each line as a large number.
+// stat draws a panel that shows the last value of its first line as a large number.
 func stat(b *strings.Builder, p *panel, lines []line, at box) {
 	points := lines[0].points
 	last := points[len(points)-1].value

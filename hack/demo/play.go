@@ -122,7 +122,8 @@ func (s *stage) running(label, value string, count int) func() error {
 	}
 }
 
-// cast returns the UIDs of the pods that run now, by the name of their application.
+// cast returns the UIDs of the pods that exist now. The keys are the names of the service and of
+// the training gang.
 func (s *stage) cast() map[string][]types.UID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +156,8 @@ func (s *stage) takenWhole(uids []types.UID) func() error {
 	}
 }
 
-// untouched returns an error unless all pods with the UIDs still run.
+// untouched returns an error unless all pods with the UIDs still run, without the condition
+// DisruptionTarget.
 func (s *stage) untouched(uids []types.UID) error {
 	for _, uid := range uids {
 		pod := s.pods[uid]

@@ -40,7 +40,7 @@ const (
 )
 
 // churnPhase has the latencies of the measured tenant's gangs in one phase. In each phase, another
-// tenant makes one kind of change.
+// tenant makes one kind of change, or no change.
 type churnPhase struct {
 	name string
 	// placed has the time from the creation of each gang until its last member has a node. started
@@ -146,8 +146,8 @@ func (c *churn) changeConfigMap(ctx context.Context, n int) error {
 	return c.objects.Patch(ctx, cm, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"data":{"n":"%d"}}`, n)))
 }
 
-// addGroups creates the groups and pods of the changing tenant. It waits until each group has its
-// status.
+// addGroups creates the groups and pods of the changing tenant. It waits until each group reports
+// in its status that it is unschedulable.
 func (c *churn) addGroups(ctx context.Context) error {
 	g, creating := errgroup.WithContext(ctx)
 	g.SetLimit(creators)

@@ -60,8 +60,8 @@ func measureNeighbours(ctx context.Context, binDir string, runs int) ([]neighbou
 	return results, nil
 }
 
-// measureNeighbour makes one measurement. It stops the simulated kubelets during the measurement,
-// because their API calls would be counted for the other client.
+// measureNeighbour makes one measurement. It stops the simulated kubelets before the measurement,
+// because their API calls would slow down the other client.
 func measureNeighbour(ctx context.Context, binDir string, s *setting) (kept, bound float64, err error) {
 	nodes := playground.NodeGroup{Count: 20, Resources: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("1000"), corev1.ResourcePods: resource.MustParse("1000"),
@@ -139,7 +139,8 @@ func countBound(ctx context.Context, kube kubernetes.Interface) (int64, error) {
 	return backlog - int64(len(list.Items)), nil
 }
 
-// keepBusy starts concurrent callers that change ConfigMaps. It returns the counter of their calls.
+// keepBusy starts concurrent callers that change ConfigMaps. It returns the counter of their
+// successful calls.
 func keepBusy(ctx context.Context, kube kubernetes.Interface, running *sync.WaitGroup) (*atomic.Int64, error) {
 	maps := kube.CoreV1().ConfigMaps(namespace)
 	var calls atomic.Int64

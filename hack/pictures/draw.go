@@ -79,8 +79,8 @@ func colors() [][2]string {
 	return [][2]string{{"#8250df", "#a371f7"}, {"#bf8700", "#d29922"}, {"#1f7a3d", "#3fb950"}, {"#0969da", "#58a6ff"}}
 }
 
-// check returns an error if the picture has more workloads than colors, or if workloads use more
-// cells of a node than it has.
+// check returns an error if the picture is not valid, for example if workloads use more cells of a
+// node than it has. It also fills in the default of CellSize.
 func (p *picture) check() error {
 	if len(p.Workloads) > len(colors()) {
 		return fmt.Errorf("%d workloads, and %d colors", len(p.Workloads), len(colors()))

@@ -15,8 +15,8 @@ type lineSet map[string]map[int]bool
 // lines of the hunk, both in the new version of the file.
 var hunk = regexp.MustCompile(`^@@ -\S+ \+(\d+)(?:,(\d+))? @@`)
 
-// changedLines returns the lines that differ between the work tree and a base commit. Without git
-// or without the base, it returns no lines.
+// changedLines returns the lines that differ between the work tree and the commit of baseOf. If the
+// checkout does not have that commit, it compares with HEAD. Without git, it returns no lines.
 func changedLines(ctx context.Context, base string) lineSet {
 	if base = baseOf(ctx, base); base == "" {
 		base = "HEAD"
@@ -65,8 +65,8 @@ func (s lineSet) prefer(found []finding) []finding {
 	return changed
 }
 
-// baseOf returns the commit where the branch left main, or "" if the checkout does not have this
-// commit.
+// baseOf returns the commit where the branch left base, or left main if base is "". If the checkout
+// does not have this commit, it returns "".
 func baseOf(ctx context.Context, base string) string {
 	candidates := []string{base}
 	if base == "" {

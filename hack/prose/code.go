@@ -184,8 +184,8 @@ func (c *codeReader) messages(node ast.Node) bool {
 	return true
 }
 
-// literals returns the string literals of a sum such as "a" + name + "b". It returns nil if the sum
-// has an operand that is neither a literal nor a name.
+// literals returns the string literals of a sum such as "a" + name + "b". It skips all other
+// operands.
 func literals(expr ast.Expr) []*ast.BasicLit {
 	switch e := expr.(type) {
 	case *ast.BinaryExpr:

@@ -218,7 +218,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestCommits checks the results of commits for a branch, and for a shallow clone without the base
+// TestCommits checks the results of commits for a branch, and for a checkout without the base
 // commit.
 func TestCommits(t *testing.T) {
 	folder := t.TempDir()

@@ -105,8 +105,8 @@ func repository(t *testing.T) string {
 	return dir
 }
 
-// TestIdentity checks the version and date that come from git. If the work tree has changes, the
-// commit of the release must show it.
+// TestIdentity checks the commit and date that come from git, and that flags take precedence. If
+// the work tree has changes, the commit of the release must show it.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	s := &settings{root: repository(t), version: "v0.2.0", registry: registry}

@@ -139,8 +139,8 @@ func (t *fgdTables) text(seeds int) string {
 	return strings.ReplaceAll(b.String(), "– %", "–")
 }
 
-// filling is a simulation that places pods on nodes until the cluster is full. Placed pods never
-// end.
+// filling is a simulation that places pods on nodes, until the pods have requested as many GPUs as
+// the cluster has. Placed pods never end.
 type filling struct {
 	nodes []core.Amounts
 	pods  []core.Amounts

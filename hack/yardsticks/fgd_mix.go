@@ -29,7 +29,7 @@ func mixOf(pods []core.Amounts) *fragmentation.Mix {
 }
 
 // criterion returns the mix for Reprieve's fragmentation criterion. It omits the kinds without
-// GPUs, because all nodes have the same value for them.
+// GPUs. For such a kind, a placement changes the fragmentation by the same amount on each node.
 func (f *filling) criterion() *fragmentation.Mix {
 	return mixOf(slices.DeleteFunc(slices.Clone(f.pods), func(p core.Amounts) bool { return p[gpus] == 0 }))
 }

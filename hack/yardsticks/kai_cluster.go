@@ -90,8 +90,8 @@ func (c *kaiCluster) startScheduler(ctx context.Context) error {
 	return err
 }
 
-// createQueues creates both queues. quota is the GPU quota of the filler queue. The queue can
-// exceed its quota only while other queues do not need the room.
+// createQueues creates both queues. quota is the GPU quota of the filler queue. The filler queue
+// can exceed its quota only while the other queue does not need the room.
 func (c *kaiCluster) createQueues(ctx context.Context, quota int64) error {
 	filler := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: fillerQueue}}
 	filler.Spec.OverQuotaWeight = ptr.To[int32](0)
@@ -169,8 +169,8 @@ func (c *kaiCluster) createPods(ctx context.Context, pods []*corev1.Pod) error {
 	return g.Wait()
 }
 
-// timeUntilPlaced starts the scheduler. It returns the time until count pods whose names begin with
-// prefix have nodes.
+// timeUntilPlaced starts the scheduler. It returns the time from the start until count pods whose
+// names begin with prefix have nodes.
 func (c *kaiCluster) timeUntilPlaced(ctx context.Context, prefix string, count int) (time.Duration, error) {
 	placed, err := c.followPlaced(ctx, prefix, count)
 	if err != nil {

@@ -32,7 +32,8 @@ import (
 )
 
 const (
-	// profileName is the name of the only scheduler profile. It enables all default plugins.
+	// profileName is the name of the only scheduler profile. It enables the default plugins, with
+	// Reprieve's plugins in place of DefaultPreemption and PrioritySort.
 	profileName = "reprieve-scheduler"
 	cycleConfig = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

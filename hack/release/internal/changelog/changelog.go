@@ -54,7 +54,7 @@ type Log struct {
 // ErrReleased is the error for a release whose version is already in the changelog.
 var ErrReleased = errors.New("the changelog has that version already")
 
-// Parse parses a changelog file. It returns an error if String would return a different text.
+// Parse parses a changelog file. It returns an error for a line that is no part of a Log.
 func Parse(text string) (*Log, error) {
 	log := &Log{}
 	var section *Section
@@ -161,7 +161,7 @@ func (l *Log) Of(version string, fragments []Entry) Section {
 }
 
 // Release moves the unreleased changes and the fragments to a new section for a version. It returns
-// ErrReleased if the version already has a section.
+// ErrReleased if the version already has a section, and another error if there are no changes.
 func (l *Log) Release(version, date string, fragments []Entry) error {
 	if l.find(version) != nil {
 		return fmt.Errorf("%s: %w", version, ErrReleased)

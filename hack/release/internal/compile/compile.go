@@ -43,7 +43,7 @@ type Step struct {
 	Platform product.Platform
 }
 
-// Steps returns the builds for the products, without duplicates and sorted by platform. With this
+// Steps returns the builds for the products, without duplicates and grouped by platform. With this
 // order, a build can use the packages that the previous build compiled for its platform.
 func Steps(products []product.Product) []Step {
 	var platforms []product.Platform

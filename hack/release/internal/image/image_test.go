@@ -210,7 +210,7 @@ func unpacked(t *testing.T, image v1.Image) []string {
 	return out
 }
 
-// TestOnlyNew checks that Write removes the files of an earlier release from the directory.
+// TestOnlyNew checks that the layout has one image after two calls of Write for the same directory.
 func TestOnlyNew(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "image")

@@ -49,8 +49,8 @@ func (b *Book) Names() map[string][]string { return b.names }
 // the module that the program was built in.
 func (b *Book) AddProgram(ctx context.Context, dir string, p *binary.Program) error {
 	modules := p.Modules
-	// p.Modules does not contain the main module. A main module from the module cache has a
-	// checksum.
+	// p.Modules does not contain the main module. Add it unless it is a module of this repository.
+	// Only modules from the module cache have a checksum.
 	if p.Main.Sum != "" {
 		modules = append(slices.Clone(modules), p.Main)
 	}

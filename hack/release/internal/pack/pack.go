@@ -103,7 +103,7 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // makeRoom creates or empties the directory for a release. It returns ErrForeign if the directory
-// has other files.
+// has files but no release.
 func makeRoom(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
