@@ -32,8 +32,8 @@ func latePod(priority int, metadata, spec string) string {
 "spec":{"schedulerName":"reprieve-scheduler","priority":%d%s,"containers":[{"name":"c","resources":{"requests":{"nvidia.com/gpu":"4"},"limits":{"nvidia.com/gpu":"4"}}}]},"status":{"phase":"Pending"}}`, metadata, priority, spec)
 }
 
-// TestAnswers checks the output of commands in three situations: a cluster with long answers, a
-// misspelled name, and an object that already exists.
+// TestAnswers checks parts of the output of several commands. Examples are long answers, misspelled
+// names, and objects that already exist.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	many := pods(t, 188, latePod(0, "", ""))
@@ -170,7 +170,7 @@ func TestJSONHasOneFormOfTime(t *testing.T) {
 	}
 }
 
-// timesIn fails the test for each time in value, at any depth, that has another format.
+// timesIn fails the test for each time in value, at any depth, that is not RFC 3339 in UTC.
 func timesIn(t *testing.T, args []string, at string, value any) {
 	t.Helper()
 	switch value := value.(type) {

@@ -188,7 +188,7 @@ func TestAnswersAreTheSameEachTime(t *testing.T) {
 }
 
 // TestSnapshotOfASnapshot checks that the command snapshot copies a snapshot file unchanged. With
-// --redact, it must remove the data about people.
+// --redact, the copy must be marked as redacted.
 func TestSnapshotOfASnapshot(t *testing.T) {
 	t.Parallel()
 	_, first, _ := run(t, map[string]string{"cluster.json": cluster}, "", "snapshot", "--snapshot", "cluster.json")

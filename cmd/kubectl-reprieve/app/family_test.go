@@ -56,8 +56,9 @@ func replica(set string, index int, node string) []string {
 	return out
 }
 
-// families returns a snapshot with two JobSets, one of them a gang, and three LeaderWorkerSets. The
-// LeaderWorkerSets have one, two and no waiting replicas.
+// families returns a snapshot with four JobSets and three LeaderWorkerSets. All of them are gangs,
+// except the JobSet loose. Only the JobSets loose and train have pods. The LeaderWorkerSet both has
+// two waiting replicas, serve has one, and all pods of calm run.
 func families() string {
 	object := func(apiVersion, kind, name, annotations, spec string) string {
 		return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":"default","name":%q,"uid":%q%s},"spec":%s}`, apiVersion, kind, name, name, annotations, spec)
@@ -98,7 +99,8 @@ func families() string {
 	})
 }
 
-// TestWorkOfEveryKind checks questions that name the owner of the pods, for every kind of owner.
+// TestWorkOfEveryKind checks questions that name the owner of the pods, for several kinds of
+// owners.
 func TestWorkOfEveryKind(t *testing.T) {
 	t.Parallel()
 	const cluster = "cluster.json"

@@ -21,12 +21,12 @@ func limited(priority string) string {
 	})
 }
 
-// gangs returns a snapshot with three gangs and a Job:
+// gangs returns a snapshot with two nodes of 4 GPUs, a running pod, three gangs and a Job:
 //
-//   - A gang that needs 2 members of 1 GPU. A scheduling gate blocks its third member.
+//   - A gang that needs 2 members of 1 GPU. One of its three members has a scheduling gate.
 //   - A gang whose members all have a scheduling gate.
 //   - A gang of scheduling.k8s.io that needs 3 members of 4 GPUs.
-//   - A Job that is no gang. Its pod has a scheduling gate.
+//   - A Job that is no gang. One of its two pods has a scheduling gate.
 func gangs() string {
 	own := func(name string) string {
 		return strings.ReplaceAll(`{"apiVersion":"reprieve.dev/v1alpha1","kind":"PodGroup","metadata":{"namespace":"default","name":"NAME","uid":"group-NAME"},

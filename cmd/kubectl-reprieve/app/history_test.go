@@ -129,8 +129,8 @@ func TestHistoryOfAQueueByDefault(t *testing.T) {
 	}
 }
 
-// TestHistoryOfMembers checks members that were preempted one by one. Each member has a line, and
-// its PodGroup has none.
+// TestHistoryOfMembers checks members that were preempted one by one. If the status of their
+// PodGroup names them, each member has a line. Otherwise, the PodGroup has a line.
 func TestHistoryOfMembers(t *testing.T) {
 	t.Parallel()
 	const label, node = `,"labels":{"reprieve.dev/pod-group":"g"}`, `,"nodeName":"n","schedulerName":"reprieve-scheduler"`
@@ -164,9 +164,9 @@ func TestHistoryOfMembers(t *testing.T) {
 	}
 }
 
-// TestHistoryOfWhatHasGone checks the queue of a deleted victim. It is the queue of the PodGroup
-// that the victim was evicted with. Without such a PodGroup, the output reports that the queue is
-// not known.
+// TestHistoryOfWhatHasGone checks the queue of a deleted victim. It is the queue in the message
+// about the victim, or else the queue of the PodGroup that the victim was evicted with. Without
+// both, the output reports that the queue is not known.
 func TestHistoryOfWhatHasGone(t *testing.T) {
 	t.Parallel()
 	event := func(name, note string) string {

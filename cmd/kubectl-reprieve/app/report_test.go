@@ -90,7 +90,7 @@ func TestReport(t *testing.T) {
 }
 
 // TestReportIsForItsOwner checks that only the owner of the file can read it, because it names pods
-// of all namespaces. It also checks that the command says so.
+// of all namespaces. It also checks the line that the command prints.
 func TestReportIsForItsOwner(t *testing.T) {
 	t.Parallel()
 	to := filepath.Join(t.TempDir(), "report.html")
@@ -104,8 +104,8 @@ func TestReportIsForItsOwner(t *testing.T) {
 	}
 }
 
-// TestUI checks that the server of ui rejects requests without the secret, and requests for a host
-// name that is not a name of this machine.
+// TestUI checks that the server of ui rejects requests without the secret, requests from other
+// sites, and requests for a host name that is not a name of this machine.
 func TestUI(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log.jsonl")

@@ -28,7 +28,8 @@ func membersOf(group string, count, gpus int, node string) []string {
 }
 
 // treed returns a snapshot with two nodes of 4 GPUs and a tree. The tree has the PodGroups prefill
-// and decode, which need 2 members each. pods are the pods of the snapshot.
+// and decode, which need 2 members each. status is the status of the tree in JSON. composites are
+// additional CompositePodGroups in JSON, and pods are the pods of the snapshot.
 func treed(minGroupCount int, status string, composites []string, pods ...[]string) string {
 	node := func(name string) string {
 		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Node","metadata":{"name":%q,"uid":%q},"status":{"allocatable":{"cpu":"8","memory":"64Gi","pods":"110","nvidia.com/gpu":"4"},"capacity":{"cpu":"8"}}}`, name, name)
@@ -60,8 +61,8 @@ func submittedTree() string {
 	return out
 }
 
-// TestTrees checks answers about a member of a tree. They describe the tree, and the part that
-// lacks members or room.
+// TestTrees checks answers about trees, and about their groups and members. They describe the tree,
+// and the part that lacks members or room.
 func TestTrees(t *testing.T) {
 	t.Parallel()
 	const short = `"conditions":[{"type":"PodGroupScheduled","status":"False","reason":"NotEnoughGroups","lastTransitionTime":"2026-03-01T11:00:00Z","message":"CompositePodGroup default/serving needs 2 groups"}]`
