@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// parts has the names of the objects that belong to some work. why --watch uses it to ignore
-// changes of other objects in the namespace.
+// parts has the names of the objects that belong to some work. The command why --watch uses it to
+// ignore changes of other objects in the namespace.
 type parts struct {
 	work *subject
 	// pods has the names of the work's pods.
