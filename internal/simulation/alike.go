@@ -8,7 +8,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// likeness holds all properties of a job that matter for a refusal, that is, for a decision that
+// likeness holds the properties of a job that a refusal depends on. A refusal is a decision that
 // there is no room. If one job is refused, all jobs with an equal likeness would be refused too.
 type likeness struct {
 	queue              string

@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// crew is a gang whose members are scheduled one by one, as kube-scheduler does. The members work
-// while at least need of them run. Otherwise, the members on nodes wait there for the other
-// members.
+// crew is a gang whose members are scheduled one by one, because the simulation models
+// kube-scheduler. The gang works while enough members run. While fewer members run, they stay on
+// their nodes and wait for the other members.
 type crew struct {
 	need int
 	// left is the running time until the work is done.
 	left    time.Duration
 	members []*job
 	// began is the time when enough members began to run. It is zero while too few members run.
-	// turn counts the changes between the two states, to detect outdated events.
+	// turn counts how often the gang has started or stopped working. An event that was scheduled at
+	// an earlier value of turn has no effect.
 	began time.Time
 	turn  int
 }

@@ -272,7 +272,8 @@ func (s *simulation) waiter(j *job) admission.Waiter {
 func (s *simulation) look() {
 	// 1. Retry the workloads whose time to retry has come.
 	s.step(engine.TimePasses{})
-	// 2. Begin the next turns, unless one event may still retry further workloads.
+	// 2. Begin the next turns. Delay this while one event may still retry further workloads,
+	// because their order counts (see admission.List.IsGathering).
 	if !s.engine.Turns.IsGathering(s.now) && s.engine.Turns.AnyQueued() {
 		for _, key := range s.engine.Turns.Admit(s.shares(), s.now) {
 			s.wake(key)
@@ -349,7 +350,9 @@ func (s *simulation) step(ev engine.Event) {
 		case engine.Retry:
 			keys = append(keys, effect.Key)
 		case engine.Review:
-			// In a simulation, only the engine's own events make a reservation invalid.
+			// Review asks the caller to check the job's reservations before the retry. In a
+			// simulation, nothing outside the engine makes a reservation invalid, so only retry the
+			// job.
 			s.engine.Turns.EndBackoff(effect.Key)
 			keys = append(keys, effect.Key)
 		case engine.Withdraw:

@@ -196,8 +196,8 @@ func (j *job) describe(began time.Time) {
 	}
 }
 
-// countStop records that a preemption stops the running job. After enough running time, earlier
-// stops no longer count.
+// countStop records that a preemption stops the running job. If the job has run for at least
+// core.ProgressTime, earlier stops no longer count.
 func (j *job) countStop(now time.Time) {
 	if now.Sub(j.began).Nanoseconds() >= core.ProgressTime {
 		j.stops.Count = 0

@@ -29,7 +29,8 @@ import (
 
 const (
 	// minCandidatesPercentage and minCandidates are the default arguments of DefaultPreemption. The
-	// search ends after a tenth of the nodes, but has at least a hundred candidates if possible.
+	// search ends after a number of candidates: a tenth of the nodes, but at least a hundred. See
+	// enoughOf.
 	minCandidatesPercentage, minCandidates = 10, 100
 )
 

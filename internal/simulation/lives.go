@@ -68,8 +68,8 @@ func (s *simulation) finish(j *job) {
 	}
 }
 
-// evict evicts victims for a job. The job stays out of the scheduler's queue until the calls are
-// complete.
+// evict evicts victims for a job. The job stays out of the scheduler's queue until the API calls of
+// the eviction are complete.
 func (s *simulation) evict(j *job, d *core.Decision, promises []reservation, victims []*pod) {
 	j.of.preempts()
 	for _, v := range victims {

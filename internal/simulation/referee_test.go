@@ -25,7 +25,7 @@ type referee struct {
 	// fair maps a leaf queue to its fair share and its usage of the first resource, both as amount
 	// times seconds.
 	fair map[string]*fairness
-	// same counts the refusals without a decision.
+	// same counts the jobs that were refused because of another job's refusal; see toldTheSame.
 	same int
 	// outcomes counts the decisions by outcome, and rules counts the victims by rule.
 	outcomes map[core.Outcome]int

@@ -30,7 +30,8 @@ func (r *rival) decided(s *simulation, j *job, _ *core.Preemptor, d *core.Decisi
 			best = c
 		}
 	}
-	// The model counts terminating pods as victims, so its choice is not comparable then.
+	// The model counts terminating pods as victims, and the core does not. So the two choices are
+	// not comparable if the model's victims include a terminating pod.
 	if best == nil || slices.ContainsFunc(best.victims, (*pod).leaving) {
 		return
 	}
@@ -66,9 +67,9 @@ func lossOf(s *simulation, pods []*pod) (lost int64) {
 	return lost
 }
 
-// TestLossBesideKubeScheduler checks that no decision evicts a higher priority or loses more work
-// than kube-scheduler's choice in the same state. So if a whole simulation loses more work, the
-// cause is the different work that runs later, not a single decision.
+// TestLossBesideKubeScheduler compares each decision with kube-scheduler's choice in the same
+// state. No decision may evict pods of a higher priority, or lose more work. So if a whole
+// simulation loses more work, the cause is that other work runs later, not a single decision.
 func TestLossBesideKubeScheduler(t *testing.T) {
 	t.Parallel()
 	for name, order := range map[string]core.Order{"by priorities": core.OrderPriority, "by lost work": core.OrderLostWork} {

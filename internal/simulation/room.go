@@ -198,8 +198,9 @@ func (s *simulation) keepsFrom(one, other *job) bool {
 	return one.standing().KeepsFrom(other.standing())
 }
 
-// promises returns the room that is reserved for other jobs. If the job j may use reserved room,
-// that room has no node in the result. It then counts only as usage of the queue of its job.
+// promises returns the reservations of all jobs except j. A reservation that takes precedence over
+// j has its node in the result. Any other reservation has no node: j may use the room, but the
+// reservation still counts as usage of its queue. See keepsFrom.
 func (s *simulation) promises(j *job) []core.Hold {
 	var out []core.Hold
 	for _, other := range s.promised {

@@ -309,8 +309,9 @@ func TestPreemptorWait(t *testing.T) {
 	}
 }
 
-// TestStopsInSimulation checks that a gang that was just stopped is not stopped again if the order
-// counts stops. If it does not, the gang with the later start is stopped twice.
+// TestStopsInSimulation checks two gangs of equal priority, one of which is preempted and restarts.
+// If the order counts stops, the next preemption stops the gang that was not stopped before.
+// Otherwise it stops the gang that was stopped before, because that gang started last.
 func TestStopsInSimulation(t *testing.T) {
 	t.Parallel()
 	gang := Work{Gang: true, Whole: true, MinCount: 1, Requests: []core.Amounts{{2}}, Runs: 3 * time.Hour}

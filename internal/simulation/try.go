@@ -32,7 +32,7 @@ func (s *simulation) try(j *job) {
 	}
 	s.seen.decided(s, j, p, &d)
 	promises := s.promisesOf(pods, &d)
-	// 3. Apply the decision. If it found room, a job of equal likeness may find room too.
+	// 3. Apply the decision.
 	if d.Outcome == core.Infeasible {
 		s.refuse(j, s.turnedAway(j, &d, held), mark)
 		return
@@ -43,6 +43,7 @@ func (s *simulation) try(j *job) {
 	} else {
 		s.makeRoom(j, &d, promises)
 	}
+	// A job of the same likeness may find room too, so try the first such job next.
 	if next := k.first(s); next != nil {
 		s.enqueue(next)
 	}
