@@ -14,9 +14,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// AnchorsOf returns the pod's anchors: index keys that name the owner, or the object in the pod's
-// labels, that determines the pod's group. It implements gang.Derived. Informers call it with their
-// locks held, so it reads only data that never changes.
+// AnchorsOf returns the pod's anchors, which are the keys of [Pods.Anchored]. An anchor names the
+// pod's owner, or an object that the pod's labels or annotations name. AnchorsOf implements
+// gang.Derived. Informers call it with their locks held, so it reads only data that never changes.
 func (r *Resolver) AnchorsOf(pod *corev1.Pod) []string {
 	settings, ok := r.profiles[pod.Spec.SchedulerName]
 	if _, named := gang.GroupOf(pod); named || !ok {

@@ -86,7 +86,8 @@ func BuiltIn() map[string]*Rule {
 				{
 					Name: "executor", Replicas: "spec.executor.instances", Default: 1,
 					Minimum: "spec.dynamicAllocation.minExecutors", Elastic: "spec.dynamicAllocation.enabled",
-					// Spark removes all idle executors.
+					// In Spark, the default of minExecutors is 0, because Spark removes idle
+					// executors. But the work needs at least one executor.
 					Least: 1,
 				},
 			},
@@ -115,8 +116,8 @@ func leaderWorkerSet() *Rule {
 				},
 				Templates: []Path{"spec.leaderWorkerTemplate.leaderTemplate", worker},
 			},
-			// During a rollout, a replica may be recreated with the old size before the rollout
-			// reaches it.
+			// During a rollout that changes the size, the controller may still recreate a replica
+			// with the previous size. So the size in the annotation of the replica's pods counts.
 			{
 				Name: AnyName, Replicas: "spec.leaderWorkerTemplate.size", Default: 1, Plus: -1,
 				Said: annotation("leaderworkerset.sigs.k8s.io/size"), Templates: []Path{worker},

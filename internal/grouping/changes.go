@@ -216,7 +216,8 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 			continue
 		}
 		r.pods.MembershipChanged(p.pod, p.key, p.was)
-		// Both groups may belong to an owner of the affected objects.
+		// Report both groups. They may belong to an owner of the concerned objects, and tell reports
+		// only groups of the concerned objects themselves.
 		for _, s := range []groupState{p.groupState, now} {
 			if s.was {
 				r.changed(s.key)

@@ -29,8 +29,9 @@ const (
 	syncInterval = 50 * time.Millisecond
 )
 
-// Follower watches the objects of a [Resolver]'s kinds and passes them to the Resolver. It looks
-// for a kind that the API server does not serve only while a pod is blocked because of that kind.
+// Follower watches the objects of a [Resolver]'s kinds and passes them to the Resolver. If the API
+// server does not serve a kind, the Follower looks for the kind again only while a pod is blocked
+// because of it.
 type Follower struct {
 	resolver *Resolver
 	objects  dynamic.Interface

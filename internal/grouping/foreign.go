@@ -232,8 +232,8 @@ func (r *Resolver) readPods(o *object) {
 	}
 }
 
-// adopt records facts that only pods have: that a gang without an owner object exists, or the size
-// of the pod's replica.
+// adopt records facts that are known only from pods: that a gang without an owner object exists, or
+// the size of the pod's replica.
 func (r *Resolver) adopt(pod *corev1.Pod, settings *Settings) {
 	for _, rule := range settings.rules {
 		name := rule.nameIn(pod)

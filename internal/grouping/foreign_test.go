@@ -207,8 +207,8 @@ func TestPodsThatCount(t *testing.T) {
 	if n, _ := w.MinCount(key); n != 4 || w.Hold(again) != (gang.Verdict{}) {
 		t.Errorf("its next run needs %d, want 4", n)
 	}
-	// The namespace's settings arrive after some gangs were seen, and another gang appears during
-	// that change.
+	// A gang is seen before the settings of its namespace are known. While the settings are being
+	// applied, another gang appears in the namespace.
 	late := w.annotated("f", name, "late", count, "2")
 	late.Namespace = "new"
 	if v := w.Hold(late); v.Reason != ReasonOwnerUnknown {

@@ -56,11 +56,12 @@ func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace strin
 	return p
 }
 
-// without returns the roles with the pods of other schedulers removed from the gang. An example is
-// a driver for the default scheduler, whose workers are a gang.
+// without marks the roles whose pods belong to other schedulers as Alone, so that the gang does not
+// include them. An example is a driver for the default scheduler whose workers are a gang.
 //
-// If only some roles name a scheduler, the other roles belong to the default scheduler. They are
-// scheduled separately unless a profile has its name.
+// If no role names a scheduler of the served profiles, the roles are unchanged. Otherwise, a role
+// without a scheduler name belongs to the default scheduler, so it is Alone unless a profile has
+// that name.
 func without(roles []Size, served func(scheduler string) bool) []Size {
 	named := slices.ContainsFunc(roles, func(role Size) bool { return role.Scheduler != "" && served(role.Scheduler) })
 	if !named {

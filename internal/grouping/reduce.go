@@ -12,7 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Kind is a kind of object that defines groups, or that is between pods and such an object.
+// Kind is a kind of object that a Resolver follows. The objects define groups, such as JobSets, or
+// they are between pods and an object that defines groups, such as the Jobs of a JobSet.
 type Kind struct {
 	schema.GroupVersionKind
 	// Resource is the plural resource name of the kind.

@@ -333,8 +333,8 @@ func (o *object) isMadeAfter(pod *corev1.Pod) bool {
 }
 
 // isLostTo reports whether an object was deleted before a pod of it got a node. Usually the pod is
-// deleted too. Until then the pod stays blocked: a process that starts now would not know the
-// object and block the pod as well.
+// deleted too. Until then the pod stays blocked. A process that starts now would not know the
+// object, so it would block the pod too.
 func (o *object) isLostTo(pod *corev1.Pod) bool { return o.gone && pod.Spec.NodeName == "" }
 
 // unknown returns the verdict on a pod whose object is unknown. It also marks the kind of the
@@ -342,7 +342,7 @@ func (o *object) isLostTo(pod *corev1.Pod) bool { return o.gone && pod.Spec.Node
 func (r *Resolver) unknown(gk schema.GroupKind, name string) gang.Verdict {
 	k, ok := r.kinds[gk]
 	if !ok {
-		// The gang has no owner object. It is registered when the pod is next looked at.
+		// The gang has no owner object. The next look-up of the pod's group registers the gang.
 		return gang.Verdict{Reason: ReasonOwnerUnknown, Message: fmt.Sprintf("the pod belongs to the gang %s, which is not known yet", name)}
 	}
 	k.wanted.Store(true)

@@ -429,8 +429,8 @@ func kindOf(ref metav1.OwnerReference, kind string) metav1.OwnerReference {
 	return ref
 }
 
-// TestChangesOfShape checks that the group of a running pod does not change with its object until
-// no pod has a node.
+// TestChangesOfShape checks that a pod with a node keeps its group when the object changes. The
+// change applies when the object has no pods with a node.
 func TestChangesOfShape(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job")

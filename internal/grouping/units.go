@@ -46,8 +46,9 @@ func (o *object) noteOf(unit string) string {
 	return o.note
 }
 
-// sizes returns the sizes of a replica's roles. While an object is resized, some replicas may be
-// created with the old size. Their sizes come from an annotation of their pods.
+// sizes returns the sizes of a replica's roles. While an object is resized, the controller may
+// still create replicas with the previous size. The size of such a replica comes from an annotation
+// of its pods.
 func (o *object) sizes(p *plan, unit string) []Size {
 	said, ok := o.said[unit]
 	if !ok {

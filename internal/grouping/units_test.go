@@ -32,7 +32,8 @@ func (w *world) needs(pod *corev1.Pod) int {
 }
 
 // TestReplicasOfAnotherSize checks a resized LeaderWorkerSet that recreates some replicas with the
-// old size. These replicas need the old number of pods; other replicas need the new number.
+// previous size. Such a replica needs the previous number of pods; other replicas need the new
+// number.
 func TestReplicasOfAnotherSize(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]string{"larger": "8", "smaller": "2", "of leaders": "1"} {
