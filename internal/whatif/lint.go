@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// Mistake is a probable error in an object: a label or annotation that no component reads, or a
-// name that does not exist.
+// Mistake is a probable error in an object. Examples are a label or annotation that Reprieve does
+// not read, and the name of a queue that does not exist. See [Mistake.Kind].
 type Mistake struct {
 	// Object is the kind and the name of the object, such as "pod default/train-0".
 	Object    string `json:"object"`
@@ -31,7 +31,9 @@ type Mistake struct {
 	Message string `json:"message"`
 }
 
-// Linter finds probable errors in objects by comparing their names with the names in a cluster.
+// Linter finds probable errors in objects. It checks that the cluster has the queues,
+// PriorityClasses, PodGroups, resources and node labels that an object names. It also checks that
+// Reprieve reads the object's labels and annotations of reprieve.dev.
 type Linter struct {
 	queues, classes, resources []string
 	// nodeLabels has the keys of all node labels.
@@ -106,7 +108,7 @@ func instead(word string, candidates []string) string {
 }
 
 // Object returns the probable errors in the labels and annotations of an object other than a pod or
-// PodGroup. Annotations about lost work have no effect on such an object.
+// PodGroup. Annotations about lost work have no effect on such an object, so Object reports them.
 func (l *Linter) Object(name string, of metav1.Object) []Mistake {
 	m := &mistakes{object: name, namespace: of.GetNamespace(), found: l.NativePodGroup(name, of)}
 	for _, key := range gang.ProgressKeys() {

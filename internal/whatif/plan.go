@@ -63,8 +63,8 @@ type Step struct {
 	// RetryAt is the time when the protections that block the workload have ended. It is nil if the
 	// workload stays blocked regardless of time.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
-	// Protected has units whose eviction would help but that a rule protects, each with the rule
-	// and the end of the protection.
+	// Protected has the protected units whose eviction would help, each with the rule and the end
+	// of its protection.
 	Protected []core.ProtectedUnit `json:"protected,omitempty"`
 	// NodesOut has the numbers of nodes that are unsuitable regardless of evictions, by reason.
 	NodesOut []core.ReasonCount `json:"nodesOut,omitempty"`
@@ -222,8 +222,8 @@ func (c *Cluster) ranked(ctx context.Context, key types.NamespacedName, step Ste
 	case err != nil:
 		return Step{}, err
 	case refusedBy != "":
-		// The decision did not ask extenders that may accept the node later. In a real scheduling
-		// cycle, the extender would reject all nodes, and nothing would be evicted.
+		// The decision did not ask this extender, because its rejection of a node may change later.
+		// In a real scheduling cycle, it would reject all nodes, and nothing would be evicted.
 		step.Outcome, step.Placements = core.Infeasible, nil
 		step.Message = fmt.Sprintf("extender %s refuses every node that has room for it", refusedBy)
 	case len(best) > 0:

@@ -57,8 +57,8 @@ func (c *Cluster) PositionOf(pod *corev1.Pod) (Position, error) {
 	return lineIn(all, c.workloadName(pod)), nil
 }
 
-// Waiting returns the workloads that the scheduler can try, in the order of its queue. The oldest
-// waiting pod represents each workload.
+// Waiting returns the workloads that the scheduler can try, in the order of its queue. Each
+// workload is represented by its oldest pending pod.
 func (c *Cluster) Waiting() ([]*corev1.Pod, error) {
 	names := slices.Sorted(maps.Keys(c.plugins))
 	if len(names) == 0 {

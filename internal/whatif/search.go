@@ -170,7 +170,8 @@ func (s *search) minCount(ctx context.Context) ([]Remedy, error) {
 	}))
 }
 
-// taints looks for a taint that helps if the pods tolerate it, on all nodes with that taint.
+// taints tries each taint that the pods do not tolerate. It returns a remedy for each taint whose
+// toleration alone would give the workload room.
 func (s *search) taints(ctx context.Context) ([]Remedy, error) {
 	nodes, err := inventory.Decode[*corev1.Node](s.objects, inventory.Nodes)
 	if err != nil {

@@ -70,7 +70,8 @@ func When(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 		err = onceStale(ctx, objects, cfg, key, out)
 	}
 	if err == nil && out.NotBefore != nil && out.AtTheLatest != nil && out.AtTheLatest.Before(*out.NotBefore) {
-		// Pods of other work end before the protections do, so the workload may start earlier.
+		// Declared ends of other pods, or gangs that become stale, give the workload room before
+		// the protections end. So it may start earlier.
 		out.NotBefore, out.BecauseOf = nil, ""
 	}
 	return out, err
