@@ -54,8 +54,9 @@ func (p *Playground) dropNodeLeases(ctx context.Context) error {
 	return nil
 }
 
-// nodesAreManaged returns nil when kwok holds a lease for every node. Comparing the numbers is
-// enough, because dropNodeLeases has removed all older leases.
+// nodesAreManaged returns nil when kwok holds a lease for every node. It compares the number of
+// leases with the number of nodes. That is enough, because dropNodeLeases has removed all older
+// leases.
 func (p *Playground) nodesAreManaged(ctx context.Context) error {
 	// A page with one item is enough, because it also has the number of remaining items.
 	one := metav1.ListOptions{Limit: 1}

@@ -136,7 +136,8 @@ func (p *Playground) schedulerSpec(name, path string, options SchedulerOptions, 
 		args:  args,
 		port:  port,
 		ended: options.Ended,
-		// The copy is removed with the data directory.
+		// Messages name the user's file instead of the copy, which is removed with the data
+		// directory.
 		files: strings.NewReplacer(p.configCopy(name), options.Config),
 		prepare: func(context.Context) error {
 			started = p.now()

@@ -13,8 +13,8 @@ import (
 // default is the directory bin/ of the module.
 const binDirVariable = "REPRIEVE_BIN"
 
-// noBinaries is the value of the variable that skips all tests with binaries. In contrast, -short
-// makes tests check less.
+// noBinaries is the value of REPRIEVE_BIN that skips all tests that need binaries. The flag -short
+// is different: it makes tests check less.
 const noBinaries = "none"
 
 // BinDir returns the directory of the component binaries: $REPRIEVE_BIN, or bin/ of the module. It
