@@ -8,13 +8,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Admit admits the next queued workloads to scheduling and returns them in order. A turn lasts
-// from a workload's admission until the scheduler has decided on it. New turns begin only when
-// no recent turn is under way. If there is room for all queued work, Admit gives free passes
-// instead.
+// Admit admits the next queued workloads to scheduling and returns them in order. A turn lasts from
+// a workload's admission until the scheduler has decided on it. New turns begin only if every turn
+// under way has taken longer than patience. If there is room for all queued work, Admit gives free
+// passes instead.
 //
-// Work of queues that do not exist is also admitted, so that the scheduler can report the
-// reason. If shares is nil, there are no queues, and all work is admitted.
+// Work of queues that do not exist is also admitted, so that the scheduler can report the reason.
+// If shares is nil, there are no queues, and all work is admitted.
 func (l *List) Admit(shares Shares, now time.Time) []workload.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -27,7 +27,8 @@ func (l *List) Admit(shares Shares, now time.Time) []workload.Key {
 	out = append(out, t.releaseFreely(shares, now)...)
 	if t.prompt(now) == 0 {
 		if len(t.underway) > 0 {
-			// Turns take long now, so the order inside a larger batch would soon be outdated.
+			// All turns under way have taken longer than patience. While turns take so long, the
+			// order inside a larger batch would be outdated before its last turn.
 			t.batch.most = 1
 		}
 		out = append(out, t.admit(shares, now)...)
@@ -184,7 +185,7 @@ func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 // turn. After inARow further failures, a workload of the queue that has never failed gets a turn.
 //
 // Without these two rules, a queue with much unplaceable work would use all turns. Its first
-// workload ends its back-off before its last workload has had a turn.
+// workload would end its back-off and get another turn before its last workload has had one.
 const inARow = longestBatch
 
 // failedTurns counts the consecutive failed turns of a queue. given is true if another queue
@@ -195,9 +196,9 @@ type failedTurns struct {
 }
 
 // insteadOf returns the queue that gets the turn of the given leaf queue. It returns leaf itself
-// until too many turns of leaf have failed; see inARow. If the workload is not the first of the
-// returned queue, insteadOf returns it too. The returned queue may lack a share, because the leaf
-// has shown that it cannot use the room.
+// until too many turns of leaf have failed; see inARow. If the returned waiter is nil, the turn
+// goes to the first workload of the returned queue. The returned queue may lack a share, because
+// the leaf has shown that it cannot use the room.
 func (t *turns) insteadOf(c *round, shares Shares, leaf string, at level) (string, *waiter) {
 	vain := t.vain[leaf]
 	if vain.count < inARow || vain.given && vain.count < 2*inARow {

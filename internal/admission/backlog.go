@@ -66,9 +66,10 @@ func (l *backlog) untried() *waiter {
 	return first
 }
 
-// before returns the waiter that gets the turn of the ready waiter w. This is the first
-// yielding waiter if it precedes w in order and requests no more of any resource. It found no
-// room lately, but any room that is large enough for w is large enough for it too.
+// before returns the waiter that gets the turn of the ready waiter w. This is the first yielding
+// waiter if that waiter precedes w in order and requests no more of any resource. Otherwise it is
+// w. The yielding waiter found no room lately, but any room that is large enough for w is large
+// enough for it too.
 func (l *backlog) before(w *waiter) *waiter {
 	if yields := l[yielding].Items; len(yields) > 0 && order(yields[0], w) < 0 && yields[0].Request.within(w.Request) {
 		return yields[0]

@@ -263,9 +263,9 @@ func TestOthersWait(t *testing.T) {
 	}
 }
 
-// TestRoomOfTheFirst checks that earlier work of a queue takes the turn of a ready workload if
-// it requests no more, even if it has failed lately. If it fails again, later ready work keeps
-// its turns for a while.
+// TestRoomOfTheFirst checks a ready workload behind a workload that has failed lately. The failed
+// workload takes the turn of the ready one if it requests no more. If it fails again, ready
+// workloads behind it keep their turns for a while.
 func TestRoomOfTheFirst(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -10,13 +10,12 @@ import (
 // batch is under way waits for the next batch.
 const longestBatch = 16
 
-// batch is the state of the workloads that are admitted together. They are selected on one
-// version of the quota ledger, as if each workload before them found room. The scheduler's
-// queue keeps their order.
+// batch is the state of the workloads that are admitted together. They are selected on one version
+// of the quota ledger. Each workload is selected as if the earlier workloads of the batch had found
+// room. The scheduler's queue keeps their order.
 //
-// If a workload of the batch finds no room, the workloads after it are recalled. The next
-// batches then have size 1, and grow while their workloads find room. The List's lock guards a
-// batch.
+// If a workload of the batch finds no room, the workloads after it are recalled. The next batches
+// then have size 1, and grow while their workloads find room. The List's lock guards a batch.
 type batch struct {
 	// most is the size of the next batch. left is the number of workloads of the last batch
 	// that have not found room yet.
@@ -137,7 +136,7 @@ func (t *turns) callBackOne(w *waiter) {
 	t.queue(w, w.levelAt(w.began))
 }
 
-// keep admits a workload that was recalled while it found room.
+// keep admits a workload that found room although its turn had been recalled.
 func (t *turns) keep(key workload.Key) {
 	if w := t.batch.called[key]; w != nil && t.held[key] == w {
 		t.pass(w)
