@@ -104,7 +104,7 @@ func TestFile(t *testing.T) {
 }
 
 // TestFileRecovers checks that each Write reports a failed rotation, and that writing continues
-// when its cause is removed. Until then, the old file must not grow.
+// when the cause of the failure is removed. Until then, the old file must not grow.
 func TestFileRecovers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -128,8 +128,8 @@ func (l *Log) Record(r Record) {
 // Follow records a decision whose eviction is under way. It returns a function that the caller must
 // call once, from any goroutine, when the result is known.
 //
-// The Log calls lost at most once, when a reader or the file needs the lost work. The call may be
-// made in any goroutine.
+// The Log calls lost at most once, in any goroutine: when a reader asks for the record, when Run
+// ends, or when the result is known.
 func (l *Log) Follow(r Record, lost func() []Lost) (ended func(Result)) {
 	r.Result = Result{State: UnderWay}
 	l.mu.Lock()
