@@ -86,8 +86,8 @@ func (s *Span) waits() bool { return s.Kind == SpanWaits || s.Kind == SpanReserv
 // empty, it starts no new span. If the workload waits already and kind is the kind of its current
 // span, the span continues.
 //
-// A span does not start before the previous one: a victim may have started before it waited, and
-// clocks differ.
+// A span never starts before the previous one. The given time may be earlier than that, because a
+// victim may have started before it waited, or because clocks differ.
 func (c *course) begin(w int, kind string, at int64) {
 	if c.at[w].Kind == kind && kind != SpanRuns {
 		return
@@ -137,8 +137,8 @@ func (c *course) decided(i int) {
 		return
 	}
 	for _, v := range row.Victims {
-		// The victim may have lost only some members before, and others may still run. So a new
-		// span starts.
+		// An earlier eviction ended the victim's span, although it may have evicted only some
+		// members. The other members ran until now, so they get a span of their own.
 		if c.at[v.Workload].Kind != SpanRuns && v.Since > 0 {
 			c.begin(v.Workload, SpanRuns, min(v.Since, row.At))
 		}

@@ -204,8 +204,8 @@ func (c *course) leaves(key types.NamespacedName, s *slot, now time.Time) {
 func (s *slot) lifespan(begins, ends time.Time) lifespan {
 	out := lifespan{arrives: s.came.Sub(begins), runs: s.ran}
 	if !s.placed.IsZero() {
-		// The pod still runs at the end of the log. Assume that it has run for half of its running
-		// time.
+		// The pod still runs at the end of the log. Assume that half of its running time has
+		// passed.
 		out.runs += 2 * ends.Sub(s.placed)
 		out.open = true
 	}
