@@ -6,7 +6,7 @@
 // from informers, in their state at the time of the decision. The scheduling cycle only compares
 // pointers and queues the changes. The goroutine of the log encodes and writes the objects.
 //
-// The log lacks no change. If the queue of the log is full, the next line contains the changes. If
+// No change is lost. If the queue of the log is full, the next queued line contains the changes. If
 // a line cannot be written, the next line contains the whole cluster. Each file also starts with a
 // line that contains the whole cluster.
 package inputs

@@ -82,8 +82,8 @@ type hearing struct {
 	exists bool
 }
 
-// manyHeard is the maximum length of heard. The Recorder then applies the changes early, so that
-// heard does not grow during a long decision.
+// manyHeard is the maximum length of heard. At that length, the Recorder applies the changes early,
+// so that heard does not grow during a long decision.
 const manyHeard = 10_000
 
 // listedNode identifies a node in a snapshot. The framework changes a NodeInfo in place and
@@ -250,8 +250,8 @@ func (r *Recorder) takeHeard() {
 	r.heard = r.heard[:0]
 }
 
-// tellFinished records a finished member of a group. It ignores pods without a status, because the
-// informer has only the names of pods without a group.
+// tellFinished records a finished member of a group. For pods without a group, the informer has
+// only the name, so tellFinished ignores pods without a status.
 func (r *Recorder) tellFinished(obj any, exists bool) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		r.mu.Lock()

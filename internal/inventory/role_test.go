@@ -58,7 +58,7 @@ func TestRole(t *testing.T) {
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	// Jobs are a kind of the Inventory and of the roots.
+	// Jobs are in the list twice: as a kind of the Inventory, and as a kind of root object.
 	want = slices.Compact(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("The role allows\n%q\nwant\n%q", got, want)

@@ -405,8 +405,8 @@ func (s *submitting) admit(d *Document, pod *corev1.Pod) error {
 		pod.Spec.Priority, pod.Spec.PreemptionPolicy, pod.Spec.PriorityClassName = nil, nil, s.vary.Priority
 		if value, err := strconv.ParseInt(s.vary.Priority, 10, 32); err == nil {
 			pod.Spec.Priority, pod.Spec.PriorityClassName = ptr.To(int32(value)), ""
-			// No PriorityClass applies, not even a global default, so there is no policy. A
-			// PodGroup gets this policy in the same case.
+			// No PriorityClass applies, not even a global default, so no class sets the policy. A
+			// PodGroup gets the same policy in this case.
 			pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
 		}
 	}

@@ -124,7 +124,8 @@ func TestInput(t *testing.T) {
 	if last := scaled.Work[len(scaled.Work)-1]; len(scaled.Work) != 7 || last.Submitted != time.Hour || hours < 0.999 || hours > 1.001 {
 		t.Errorf("%d pods come up to %s and take %.3f GPU-hours, want 7, 1h and half of 2", len(scaled.Work), last.Submitted, hours)
 	}
-	// The pauses are scaled from 1 h 200 s. The pause before the last arrival is limited to 1 h.
+	// Before scaling, the pauses add up to 1 h 200 s, because the pause before the last arrival is
+	// limited to 1 h.
 	if before := scaled.Work[5].Submitted; before < 3*time.Minute || before > 4*time.Minute {
 		t.Errorf("the last but one comes at %s", before)
 	}

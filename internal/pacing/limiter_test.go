@@ -301,7 +301,8 @@ func TestOrder(t *testing.T) {
 	}
 	add(Urgent, fair(Background)-len(want))
 	add(Background, 1)
-	// Six urgent calls have started since the last normal call.
+	// Six urgent calls have started since the last normal call. Two more may start before the next
+	// normal call; see fair.
 	add(Urgent, 2)
 	add(Normal, 1)
 	add(Urgent, fair(Normal))
