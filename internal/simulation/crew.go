@@ -6,8 +6,8 @@ import (
 )
 
 // crew is a gang whose members are scheduled one by one, because the simulation models
-// kube-scheduler. The gang works while enough members run. While fewer members run, they stay on
-// their nodes and wait for the other members.
+// kube-scheduler. The gang works while enough members run. While too few run, the running members
+// stay on their nodes and wait for the other members.
 type crew struct {
 	need int
 	// left is the running time until the work is done.

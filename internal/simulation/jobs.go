@@ -71,8 +71,8 @@ type job struct {
 	interval, restart time.Duration
 	// stops records the preemptions that stopped the job.
 	stops core.Stops
-	// of is the submission that the job belongs to. crew is the gang that the job is a member of,
-	// if the policy schedules members one by one. Otherwise it is nil.
+	// of is the submission that the job belongs to. crew is set only if the policy schedules
+	// members one by one. It is the gang that the job is a member of.
 	of   *submission
 	crew *crew
 

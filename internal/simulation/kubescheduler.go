@@ -72,7 +72,8 @@ func reservedOn(held []core.Hold) map[string]core.Amounts {
 }
 
 // waitsOn returns the node that the pod is nominated to, if pods of lower priority still terminate
-// there. In that case, kube-scheduler does not preempt for the pod again. Otherwise it returns nil.
+// there. While they do, kube-scheduler does not preempt for the pod again. If none does, waitsOn
+// returns nil.
 func (s *simulation) waitsOn(j *job) *node {
 	if len(j.promises) == 0 {
 		return nil

@@ -443,8 +443,8 @@ func (c *contest) side(theirs int32) int32 {
 
 // reclaim checks that reclaim permits the eviction of v. Let P and V be the queues of the preemptor
 // and of the victim, on the level just below their lowest common ancestor. P must stay within its
-// fair share, and V must be above its fair share. It is also sufficient if this holds for quotas
-// instead of fair shares, in all resources that the preemptor's leaf queue has a quota for.
+// fair share, and V must be above its fair share. Alternatively, P must stay within its quota, and
+// V must be above its quota, in all resources that the preemptor's leaf queue has a quota for.
 //
 // The check does not cover a job that preempts in its own queue and reclaims in one decision. No
 // simulated day so far had such a job.

@@ -13,9 +13,11 @@ import (
 // in the same state.
 type rival struct {
 	watch
-	// The fields count decisions by comparison with the model. compared: the highest priority of a
-	// victim is equal. less and more: it is equal, and the decision loses less or more work than
-	// the model. higher: it is higher than in the model.
+	// The fields count decisions by comparison with the model's choice:
+	//
+	//   - compared: the highest priority of a victim is the same as in the model's choice
+	//   - less, more: as compared, and the decision loses less or more work than the model's choice
+	//   - higher: the highest priority of a victim is higher than in the model's choice
 	compared, less, more, higher int
 }
 

@@ -199,8 +199,8 @@ func (s *simulation) keepsFrom(one, other *job) bool {
 }
 
 // promises returns the reservations of all jobs except j. A reservation that takes precedence over
-// j has its node in the result. Any other reservation has no node: j may use the room, but the
-// reservation still counts as usage of its queue. See keepsFrom.
+// j has its node in the result; see keepsFrom. Any other reservation has no node: j may use the
+// room, but the reservation still counts as usage of the queue of its job.
 func (s *simulation) promises(j *job) []core.Hold {
 	var out []core.Hold
 	for _, other := range s.promised {

@@ -144,7 +144,8 @@ func TestHoursAddUp(t *testing.T) {
 		t.Run(policy.Name, func(t *testing.T) {
 			t.Parallel()
 			in := crowd(4)
-			// Remove surplus members, because a gang runs without them.
+			// Remove surplus members. Otherwise some pods would never run, because a gang runs
+			// without its surplus members.
 			for i := range in.Work {
 				in.Work[i].Requests = in.Work[i].Requests[:in.Work[i].MinCount]
 			}

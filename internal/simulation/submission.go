@@ -22,8 +22,9 @@ type submission struct {
 	// evictions is the number of times that the work was stopped. evictedPods is the number of its
 	// pods that were evicted.
 	evictions, evictedPods int
-	// used, lost and idle are GPU-hours. used is work that counts, lost is work that evictions
-	// discarded, and idle is time of pods that waited for other members or terminated.
+	// used, lost and idle are GPU-hours. used is the time of work that is finished, saved or still
+	// running. lost is the time of work that evictions discarded. idle is the time of pods that
+	// waited for other members or terminated.
 	used, lost, idle float64
 }
 
@@ -41,7 +42,7 @@ func (g gpus) of(p *pod) float64 {
 	return float64(p.request[g.resource]) / float64(g.per)
 }
 
-// waits begins a wait. If the work has run before, it was evicted.
+// waits begins a wait. If the work has run before, waits counts an eviction.
 func (w *submission) waits(now time.Time) {
 	if !w.since.IsZero() || w.over {
 		return
