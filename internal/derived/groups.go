@@ -137,8 +137,8 @@ func (g *Groups) queueNamedBy(pod *corev1.Pod) string {
 	return queue.NamedBy(pod, label, g)
 }
 
-// unplaced implements grouping.Pods for a Resolver whose objects never change. So it needs no pods
-// to update.
+// unplaced implements grouping.Pods without pods. It is for a Resolver whose objects never change,
+// so the Resolver never looks for pods to update.
 type unplaced struct{}
 
 // Anchored implements grouping.Pods.

@@ -69,8 +69,8 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	}
 }
 
-// disown removes an object from the children of its owner. The Resolver may not know the owner. The
-// caller must hold the lock.
+// disown removes an object from the children of its owner. The Resolver may not know the owner
+// itself. The caller must hold the lock mu.
 func (r *Resolver) disown(o *object) {
 	if o.owner == nil {
 		return
@@ -179,8 +179,8 @@ func (r *Resolver) forget(o *object) {
 	}
 }
 
-// change calls apply under the lock and plans the affected objects again. It reports each pod whose
-// group or reason to be blocked has changed. The caller must hold the lock changing.
+// change calls apply with the lock mu held and plans the concerned objects again. It reports each
+// pod whose group or reason to be blocked has changed. The caller must hold the lock changing.
 //
 // Except for the names of groups and for new gangs without an owner object, only this method
 // changes the state.
@@ -216,8 +216,8 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 			continue
 		}
 		r.pods.MembershipChanged(p.pod, p.key, p.was)
-		// Report both groups. They may belong to an owner of the concerned objects, and tell reports
-		// only groups of the concerned objects themselves.
+		// Report both groups. They may belong to an owner of the concerned objects, and tell
+		// reports only groups of the concerned objects themselves.
 		for _, s := range []groupState{p.groupState, now} {
 			if s.was {
 				r.changed(s.key)

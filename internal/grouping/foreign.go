@@ -19,8 +19,8 @@ import (
 // words describes how pods name their group and queue for another scheduler.
 type words struct {
 	rules []*Rule
-	// queue lists the labels and annotations that name the queue. The first one that a pod has
-	// counts.
+	// queue lists the labels and annotations that name the queue. Only the first one that a pod has
+	// is used.
 	queue []key
 }
 
@@ -179,7 +179,7 @@ func (r *Rule) nameIn(pod *corev1.Pod) string {
 	return ""
 }
 
-// isNamed reports whether pods name their object by a label or annotation. Otherwise owner
+// isNamed reports whether pods name their object by a label or annotation. If they do not, owner
 // references lead from pods to objects.
 func (r *Rule) isNamed() bool { return r.NameLabel != "" || len(r.Names) > 0 }
 

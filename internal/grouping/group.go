@@ -103,7 +103,7 @@ func (r *Resolver) RoleOf(pod *corev1.Pod) (role string, needed int) {
 }
 
 // Recall registers a group that an earlier process has derived, by the key of its PodGroup and the
-// UID of its object. Otherwise, a group without pods would be unknown.
+// UID of its object. Without Recall, a group without pods would be unknown after a restart.
 func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

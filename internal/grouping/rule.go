@@ -79,8 +79,8 @@ type Rule struct {
 	// than the object then belongs to an earlier object with the same name. Other controllers may
 	// adopt existing pods.
 	MakesAll bool
-	// Names lists several labels and annotations that replace NameLabel. The first one that a pod
-	// has counts.
+	// Names lists several labels and annotations that replace NameLabel. Only the first one that a
+	// pod has is used.
 	Names []key
 	// Count is the label or annotation of pods that has the number of members. Gangs of a rule with
 	// Count have no owner object.
