@@ -64,8 +64,8 @@ type Cluster struct {
 	// them, so they must not be changed.
 	pods []*corev1.Pod
 	// members maps a group to the number of its members that count towards minCount. These members
-	// have not finished, do not terminate and have no scheduling gates. It is nil until isComplete
-	// needs it.
+	// have not finished, do not terminate and have no scheduling gates. The map is nil until
+	// isComplete needs it.
 	members map[types.NamespacedName]int
 	close   func()
 }

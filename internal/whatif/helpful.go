@@ -81,8 +81,8 @@ func (c *Cluster) byHelp(units []core.ProtectedUnit, pods []*corev1.Pod) error {
 	return nil
 }
 
-// compareEnds compares the ends of two protections, in nanoseconds since 1970. 0 means that there
-// is no end and is the latest.
+// compareEnds compares the ends of two protections, in nanoseconds since 1970. 0 means no end, and
+// sorts last.
 func compareEnds(a, b int64) int {
 	if (a == 0) != (b == 0) {
 		if a == 0 {

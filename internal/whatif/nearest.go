@@ -3,8 +3,8 @@ package whatif
 import "strings"
 
 // Nearest returns the candidate that a misspelled word most probably means. It is empty if no
-// candidate is similar. A candidate is similar if at most one edit is needed, or at most three
-// edits and no more than a third of its length. See distance.
+// candidate is similar. A candidate is similar if its distance from the word is at most 1, or at
+// most 3 and at most a third of its length. See distance.
 func Nearest(word string, candidates []string) string {
 	best, least := "", 4
 	for _, candidate := range candidates {

@@ -17,8 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// Queue is a Queue whose status is computed from the objects of the inventory. The status in the
-// API is ignored, because it may be outdated.
+// Queue is a v1alpha1.Queue with a status that is computed from the objects of the inventory. The
+// status in the API is ignored, because it may be outdated.
 type Queue struct {
 	*v1alpha1.Queue
 	// Cut has the effective quota of the resources whose quota exceeds the effective quota of the

@@ -18,8 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// extender returns an extender that rejects the nodes in refused and prefers the node liked. The
-// rejection is one that may change later.
+// extender returns an extender that prefers the node liked. It rejects the nodes in refused, for a
+// reason that may change later.
 func extender(t *testing.T, refused []string, liked string) config.Extender {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -138,7 +138,7 @@ func listOf(r *Remedy, err error) ([]Remedy, error) {
 	return []Remedy{*r}, nil
 }
 
-// wait looks for room at the time when protections have ended, if the decision has such a time.
+// wait looks for room after the end of protections, if the decision has a time for that (RetryAt).
 func (s *search) wait(ctx context.Context) ([]Remedy, error) {
 	cluster, err := New(ctx, s.objects, s.cfg)
 	if err != nil {

@@ -79,8 +79,8 @@ func (s *search) uncordon(ctx context.Context, nodes []*corev1.Node) (*Remedy, e
 	return s.try(ctx, Uncordon, fmt.Sprintf("uncordon %v", names), objects)
 }
 
-// nodes looks for a number of copies of an existing node that helps. It returns the kind of node
-// that needs the fewest copies.
+// nodes looks for a number of new nodes that would give the workload room. The new nodes are copies
+// of one existing node. nodes returns the kind of node that needs the fewest copies.
 func (s *search) nodes(ctx context.Context) ([]Remedy, error) {
 	nodes, err := inventory.Decode[*corev1.Node](s.objects, inventory.Nodes)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestPlanByPriorityAlone checks that a plan has the cost of the victims that would be chosen by
-// priorities alone, if these are other victims.
+// priorities alone, if these differ from the plan's victims.
 func TestPlanByPriorityAlone(t *testing.T) {
 	t.Parallel()
 	lostWork := configv1alpha1.VictimOrders(configv1alpha1.CascadeOff)[1]

@@ -41,8 +41,9 @@ func Alone(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSc
 	return step, true, err
 }
 
-// withClass returns the groups of the workload with a PriorityClass that permits preemption. These
-// are the PodGroup, or all groups of its tree. It returns nil for pods without a group.
+// withClass returns the changes that give the groups of the workload a PriorityClass, which permits
+// preemption. The groups are the PodGroup, or all groups of its tree. The result is nil for pods
+// without a group.
 func (s *search) withClass(class *schedulingv1.PriorityClass) ([]inventory.Change, error) {
 	if s.group == nil {
 		return nil, nil
@@ -70,8 +71,8 @@ func (s *search) withClass(class *schedulingv1.PriorityClass) ([]inventory.Chang
 	return out, nil
 }
 
-// groupWithClass returns one group of a tree with the PriorityClass. It returns nil for a group
-// that is not of reprieve.dev.
+// groupWithClass returns the change that gives one group of a tree the PriorityClass. It returns
+// nil for a group that is not of reprieve.dev.
 func (s *search) groupWithClass(key types.NamespacedName, class *schedulingv1.PriorityClass) ([]inventory.Change, error) {
 	resource, name := inventory.PodGroups, key.Name
 	composite, isTree := gang.CompositeOf(key)

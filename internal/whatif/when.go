@@ -23,11 +23,12 @@ import (
 // Bounds are bounds for the start of a pending workload. They are derived only from declared times
 // and never estimated.
 type Bounds struct {
-	// NotBefore is the earliest start. It is nil if that is unknown. BecauseOf is the reason.
+	// NotBefore is the earliest start. It is nil if that is unknown. BecauseOf is the reason for
+	// this bound.
 	NotBefore *time.Time `json:"notBefore,omitempty"`
 	BecauseOf string     `json:"becauseOf,omitempty"`
-	// AtTheLatest is the latest start if no other work arrives. It is nil if that is unknown. Then
-	// is the reason.
+	// AtTheLatest is the latest start if no other work arrives. It is nil if that is unknown. The
+	// field Then is the reason for this bound.
 	AtTheLatest *time.Time `json:"atTheLatest,omitempty"`
 	Then        string     `json:"then,omitempty"`
 	// Endless is the number of running pods that declare no end. It is 0 if AtTheLatest is set.
