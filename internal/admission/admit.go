@@ -127,8 +127,8 @@ func (t *turns) round(now time.Time) *round {
 // level returns the level of the next workload to admit:
 //
 //   - ready, if the first workload of any queue is ready. Ready work of all queues then
-//     competes, even where a workload that failed lately precedes it in its queue. Otherwise
-//     that queue would miss turns.
+//     competes, even if a workload that failed lately is ahead of it in its queue. Without
+//     this rule, a queue whose first workload failed would miss turns.
 //   - yielding, if the first workload of every queue failed lately, as in a full cluster.
 //     Yielding work keeps its order, so that new work does not overtake work that has waited
 //     for long.
@@ -182,7 +182,8 @@ func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 }
 
 // inARow limits the consecutive failed turns of a queue. After that number, another queue gets a
-// turn. After inARow further failures, a workload of the queue that has never failed gets a turn.
+// turn. After inARow further failures, the turn goes to a workload of the queue whose turns have
+// never failed.
 //
 // Without these two rules, a queue with much unplaceable work would use all turns. Its first
 // workload would end its back-off and get another turn before its last workload has had one.

@@ -8,8 +8,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// level is the precedence of a waiting workload, which is lowered for some time after a failed
-// turn.
+// level is the precedence of a waiting workload. A failed turn lowers the level for some time.
 type level int
 
 const (

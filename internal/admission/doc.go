@@ -1,7 +1,7 @@
 // Package admission decides which queued workload the scheduler tries next.
 //
-// Workloads in queues are admitted to scheduling one at a time ([List.Enter], [List.Admit]).
-// The next one is the first workload of the queue that is furthest below its fair share. A
+// Workloads in queues are admitted to scheduling in turns ([List.Enter], [List.Admit]). The
+// next turn goes to the first workload of the queue that is furthest below its fair share. A
 // workload's turn lasts from its admission until the scheduler has decided on it.
 //
 // Turns exist because each placement changes the order of the queues. The scheduler's own queue

@@ -19,9 +19,9 @@ const (
 	// retried by one event are ordered together. The wait lasts at most longestLull. There is a
 	// wait only after no turn has begun for longestLull.
 	turnLull, longestLull = 10 * time.Millisecond, 200 * time.Millisecond
-	// firstRest and longestRest are the shortest and the longest back-off after failed turns.
-	// The back-off doubles with each failure. During firstRest, all other work precedes the
-	// workload. During the rest of the back-off, ready work of other queues does.
+	// firstRest and longestRest are the shortest and the longest back-off after failed turns. The
+	// back-off doubles with each failure. During firstRest, all other work precedes the workload.
+	// During the rest of the back-off, ready work of other queues precedes it.
 	firstRest, longestRest = time.Second, 10 * time.Second
 )
 
@@ -103,8 +103,8 @@ type turns struct {
 	// underway holds the admitted workloads that have no decision yet.
 	underway map[workload.Key]*waiter
 	freely   freely
-	// inVain maps a queue to a time. Until that time, no workload of the queue is admitted
-	// before the end of its back-off, because such a workload has just found no room.
+	// inVain maps a queue to a time. Until that time, yielding work of the queue does not take the
+	// turns of its ready work, because such a turn has just failed. See backlog.before.
 	inVain map[string]time.Time
 	// vain counts, by queue, the failed turns since the last successful turn.
 	vain map[string]failedTurns
@@ -138,8 +138,8 @@ type waiter struct {
 	// until lastUntil, and ready work of other queues until rested.
 	failures          int
 	lastUntil, rested time.Time
-	// early is true if the turn began before the end of the back-off. tried is true if any turn
-	// of the workload has failed.
+	// early is true if the waiter took the turn of a ready workload although it was yielding
+	// itself; see backlog.before. tried is true if any turn of the workload has failed.
 	early, tried bool
 	// came is the time of arrival.
 	came time.Time

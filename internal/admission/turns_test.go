@@ -267,8 +267,8 @@ func TestTurnsWithoutAShare(t *testing.T) {
 	}
 }
 
-// TestTurnsOfACrowd checks the turns of 10,000 gangs of one queue. All are older than the only
-// gang of the other queue.
+// TestTurnsOfACrowd checks the turns of 10,000 gangs of one queue. The only gang of the other queue
+// goes first, although it is the youngest. Then the gangs must follow in order.
 func TestTurnsOfACrowd(t *testing.T) {
 	t.Parallel()
 	const count = 10_000
