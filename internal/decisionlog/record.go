@@ -40,8 +40,8 @@ type Record struct {
 	// WaitsFor names the first terminating pod that the workload waits for. It is empty if there is
 	// none.
 	WaitsFor string `json:"waitsFor,omitempty"`
-	// Decision is the decision of package core. The outcome is Fits if there was free room and only
-	// the limit of a queue prevented the placement.
+	// Decision is the decision of package core. The outcome Fits means that there was free room,
+	// and that only the limit of a queue prevented the placement.
 	Decision core.Decision `json:"decision"`
 	// Lost is the lost work of each victim, in the order of Decision's victims.
 	Lost []Lost `json:"lost,omitempty"`

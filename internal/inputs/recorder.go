@@ -138,7 +138,7 @@ func follow(informer Informer, tell func(obj any, exists bool)) (cache.InformerS
 		UpdateFunc: func(before, obj any) {
 			if isAnother(before, obj) {
 				// A new object has the name of a deleted one, and the informer has missed the
-				// deletion.
+				// deletion. So report the deletion first.
 				tell(before, false)
 			}
 			tell(obj, true)
@@ -282,10 +282,11 @@ func (r *Recorder) put(among map[types.NamespacedName]*corev1.Pod, pod *corev1.P
 }
 
 // Seen queues a line with all changes since the last line, and returns the number of the line that
-// completes the decision's inputs. If nothing has changed, that is the last line's number.
+// completes the decision's inputs. If nothing has changed, Seen queues no line and returns the
+// number of the last line.
 //
-// Seen returns 0 before Begin, or if the queue of the log is full. In that case, the next line
-// contains the changes.
+// Seen returns 0 before Begin. It also returns 0 if the queue of the log is full; the next line
+// then contains the changes.
 func (r *Recorder) Seen(seen *Seen) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -198,8 +198,8 @@ func (l *Limiter) End(a Answer) {
 	l.stop(a.Class)
 	switch {
 	case a.Refused:
-		// Ignore the rejection of a call that started before this round, because the bound was
-		// another one then.
+		// Ignore the rejection of a call that started before this round, because another bound
+		// applied at that time.
 		l.turnedAway = l.turnedAway || !now.Add(-a.Took).Before(l.began)
 	case !a.Untimed:
 		l.slowness[a.Kind] = l.slowness[a.Kind].with(float64(a.Took) / float64(l.fastest.see(a.Kind, a.Took, now)))
@@ -235,8 +235,8 @@ type mean struct {
 func (m mean) with(v float64) mean { return mean{sum: m.sum + v, count: m.count + 1} }
 
 // leastSlow returns the lowest average slowness of a kind of call in this round. An overloaded API
-// server is slow for all kinds. If only one kind is slow, the cause is another one, such as a
-// webhook.
+// server is slow for all kinds. If only one kind is slow, the cause is not overload but, for
+// example, a webhook.
 func (l *Limiter) leastSlow() float64 {
 	least := math.Inf(1)
 	for _, m := range l.slowness {

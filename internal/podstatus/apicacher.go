@@ -12,9 +12,9 @@ import (
 
 var _ fwk.APICacher = (*Writer)(nil)
 
-// PatchPodStatus records the status that the framework sets for a pod. This is the reason why the
-// pod is not scheduled, or its node while it waits for other pods. The channel has a nil error at
-// once, before the status is written.
+// PatchPodStatus records the status that the framework sets for a pod. The status is the reason why
+// the pod is not scheduled, or its node while it waits for other pods. The channel has a nil error
+// at once, before the status is written.
 func (w *Writer) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
 	w.note(pod, conditions, nominating)
 	return finished(nil), nil

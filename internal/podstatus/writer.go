@@ -62,8 +62,9 @@ type Writer struct {
 }
 
 // New returns a Writer. It patches statuses with the client pods, limited by limiter, and creates
-// bindings with the client bindings. The client pods must have no rate limit, and must not share
-// one with bindings, because a binding can wait for a patch of its pod.
+// bindings with the client bindings. The client pods must have no rate limiter, not even one that
+// it shares with the client bindings. Otherwise a patch could wait for a rate limiter while the
+// binding of the same pod waits for the patch.
 //
 // The Writer writes the framework's statuses only while Run runs, until ctx is done.
 func New(ctx context.Context, pods, bindings kubernetes.Interface, limiter flowcontrol.RateLimiter, clk clock.WithTicker) *Writer {

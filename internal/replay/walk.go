@@ -10,9 +10,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// Walk calls visit for each line of inputs, with the cluster after that line. It visits the lines
-// of one process after the other, in the order of the processes' first lines. It skips lines whose
-// cluster is unknown because an earlier line is missing.
+// Walk calls visit for each line of inputs, with the cluster after that line. It visits all lines
+// of one process before the lines of the next process. The processes are in the order of their
+// first lines. Walk skips lines whose cluster is unknown because an earlier line is missing.
 func (l *Log) Walk(visit func(in *decisionlog.Inputs, cluster *inventory.Inventory) error) error {
 	var streams [][]*decisionlog.Inputs
 	for _, stream := range l.streams() {

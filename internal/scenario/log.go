@@ -47,7 +47,7 @@ type course struct {
 	vacant map[string][]*slot
 	// begins and ends are the first and the last time in the log.
 	begins, ends time.Time
-	// objects is the first cluster in the log, plus all objects except pods that were added later.
+	// objects is the first cluster in the log, plus the objects that were added later, except pods.
 	objects *inventory.Inventory
 }
 
