@@ -31,8 +31,9 @@ type batch struct {
 func (b *batch) startOver() { b.most, b.left = 1, 0 }
 
 // size returns the size of the next batch. It is 1 while recalled workloads may still be in the
-// scheduler's queue, because their position there cannot change. This limit ends after
-// longestTurn, because other causes may block the recalled workloads.
+// scheduler's queue, because their position there cannot change. This limit ends after longestTurn:
+// a recalled workload that another cause blocks has no scheduling cycle, so TurnAway never removes
+// it from called.
 func (b *batch) size(now time.Time) int {
 	switch {
 	case len(b.called) == 0:

@@ -76,8 +76,8 @@ type Rule struct {
 	// references lead from pods to the object.
 	NameLabel string
 	// MakesAll is true if the object's controller creates each of its pods. A pod that is older
-	// than the object then belongs to an earlier object with the same name. Other controllers may
-	// adopt existing pods.
+	// than the object then belongs to an earlier object with the same name. MakesAll is false if
+	// the controller may adopt existing pods.
 	MakesAll bool
 	// Names lists several labels and annotations that replace NameLabel. Only the first one that a
 	// pod has is used.

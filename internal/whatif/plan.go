@@ -50,8 +50,8 @@ type Step struct {
 	// Placements has the node of each placed pod.
 	Placements []Placement `json:"placements,omitempty"`
 	Victims    []Victim    `json:"victims,omitempty"`
-	// BrokenGangs has the gangs that fall below minCount, each with the work that its other members
-	// lose.
+	// BrokenGangs has the gangs that fall below minCount, each with the lost work of its members
+	// that are not victims.
 	BrokenGangs []core.GangRef `json:"brokenGangs,omitempty"`
 	Cost        Cost           `json:"cost"`
 	// ByPriority is the cost of the victims that would be chosen by priorities alone. It is nil if
@@ -98,8 +98,8 @@ type Victim struct {
 func (r *Result) HasRoom() bool { return r.Placed == r.Pods }
 
 // Plan returns the outcomes for workloads in their order. Each decision is made on the cluster
-// after the previous decision, when its victims have ended. Before each decision, Plan calls told
-// with the number of earlier decisions; told may be nil.
+// after the previous decision, when the victims of the previous decision have ended. Before each
+// decision, Plan calls told with the number of earlier decisions; told may be nil.
 func Plan(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, workloads []manifest.Workload, told func(decided int)) ([]Result, error) {
 	p := &planning{objects: objects, cfg: cfg, told: told}
 	out := make([]Result, 0, len(workloads))

@@ -238,8 +238,8 @@ func decideAt(ctx context.Context, objects *inventory.Inventory, cfg *config.Kub
 // isPlaced reports whether a decision places the workload, at once or after other pods have ended.
 func isPlaced(step *Step) bool { return step.Outcome != core.Infeasible && step.Outcome != Held }
 
-// latest sets the latest start. It looks for the first declared end of a running pod that gives the
-// workload room, if no other work arrives.
+// latest sets the latest start, which holds if no other work arrives. It looks for the first
+// declared end of a running pod that gives the workload room.
 func latest(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, pods []*corev1.Pod, out *Bounds, told func(int)) (*Bounds, error) {
 	ends, err := declared(objects, pods, out)
 	if err != nil {
