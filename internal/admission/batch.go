@@ -14,8 +14,9 @@ const longestBatch = 16
 // of the quota ledger. Each workload is selected as if the earlier workloads of the batch had found
 // room. The scheduler's queue keeps their order.
 //
-// If a workload of the batch finds no room, the workloads after it are recalled. The next batches
-// then have size 1, and grow while their workloads find room. The List's lock guards a batch.
+// If a workload of the batch finds no room, the workloads after it are recalled. The next batch
+// then has size 1. The size grows while the workloads of a batch find room. The List's lock guards
+// a batch.
 type batch struct {
 	// most is the size of the next batch. left is the number of workloads of the last batch
 	// that have not found room yet.

@@ -211,9 +211,9 @@ func (r *Rule) readIn(pods ...*corev1.Pod) Reading {
 	return out
 }
 
-// readPods updates the Reading of a gang without an owner object from its current pods. The order
-// of the pods is: running before waiting, then older before younger. Waiting pods that state
-// another number are blocked.
+// readPods updates the Reading of a gang without an owner object from its current pods. The size
+// comes from the first pod with a valid number of members, in this order: running before waiting,
+// then older before younger. Waiting pods that state a number other than the size are blocked.
 func (r *Resolver) readPods(o *object) {
 	var running, waiting []*corev1.Pod
 	for _, pod := range r.podsBelow(o) {

@@ -149,8 +149,8 @@ type where struct {
 
 // clusters restores the clusters of the log one after the other. The map at has, for each line, the
 // indexes of the decisions whose inputs end with that line. For each of these decisions, clusters
-// calls again(i, objects) with the decision's index and cluster. It then deletes the map entry. In
-// the end, the map has only decisions whose cluster is unknown.
+// calls again(i, objects) with the decision's index and cluster. It then deletes the line's entry
+// in at. In the end, at has only decisions whose cluster is unknown.
 func (l *Log) clusters(records []*decisionlog.Record, at map[where][]int, again func(i int, objects *inventory.Inventory)) error {
 	streams := l.streams()
 	for _, process := range slices.Sorted(maps.Keys(streams)) {
