@@ -283,13 +283,13 @@ func (p *placedPods) since(ctx context.Context, name string, began time.Time) (t
 
 func largeTable(r *largeResult) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%d nodes, %d pods.\n\n| Measurement | Time |\n| --- | ---: |\n", largeNodes, largePods)
+	fmt.Fprintf(&out, "Latencies in a large cluster: %d nodes and %d pods.\n\n| Measurement | Time |\n| --- | ---: |\n", largeNodes, largePods)
 	row := func(what string, took time.Duration) { fmt.Fprintf(&out, "| %s | %.2f s |\n", what, took.Seconds()) }
 	row("Start of the process, until a pending pod has a node", r.startUp)
-	row(fmt.Sprintf("%d pods a minute for %d minutes, each evicts one (%d evicted): p50", perMinute, minutes, r.gone), percentile(r.preemptions, 0.5))
-	row("the same, p99", percentile(r.preemptions, 0.99))
+	row(fmt.Sprintf("A preemption, with %d preemptors a minute for %d minutes (%d pods evicted): p50", perMinute, minutes, r.gone), percentile(r.preemptions, 0.5))
+	row("The same, p99", percentile(r.preemptions, 0.99))
 	row("Leader killed: from the end of its lease until the next pod has a node", r.killed)
-	row("the part of this time after another instance has the lease", r.led)
-	row("Leader terminated with its grace period: until the next pod has a node", r.handedOver)
+	row("The part of this time after another instance has acquired the lease", r.led)
+	row("Leader stopped by a signal: from the signal until the next pod has a node", r.handedOver)
 	return out.String()
 }

@@ -163,7 +163,12 @@ func keepBusy(ctx context.Context, kube kubernetes.Interface, running *sync.Wait
 
 func neighbourTable(results []neighbourResult) string {
 	var out strings.Builder
-	out.WriteString("| Calls | Throughput of another client, p50 | least | Pods bound a second meanwhile |\n| --- | ---: | ---: | ---: |\n")
+	out.WriteString(`The throughput of another client of the API server while the scheduler binds pods, in percent of
+the client's throughput without a scheduler. The last column is the scheduler's own throughput.
+
+| Calls | Other client, p50 | Other client, least | Pods bound a second |
+| --- | ---: | ---: | ---: |
+`)
 	for _, r := range results {
 		fmt.Fprintf(&out, "| %s | %.0f %% | %.0f %% | %.0f |\n", r.setting, 100*percentile(r.kept, 0.5), 100*slices.Min(r.kept), percentile(r.bound, 0.5))
 	}

@@ -105,7 +105,13 @@ func (r *report) markdown(kubernetes string) string {
 }
 
 func (r *report) writeRaces(b *strings.Builder) {
-	b.WriteString("\n### A pod beside upstream\n\n")
+	b.WriteString(`
+### A pod beside upstream
+
+Each row is the decision for one pod. The columns *Reprieve* and *Upstream* name the nodes that each
+side examines, or the measured part. *Ratio* is upstream's time divided by Reprieve's.
+
+`)
 	row(b, "Benchmark", "Reprieve", "p50", "p99", "n", "Upstream", "p50", "p99", "n", "Ratio of p50", "Aim")
 	rule(b, "l", "l", "r", "r", "r", "l", "r", "r", "r", "r", "r")
 	for i := range r.races {
@@ -121,7 +127,14 @@ func (r *report) writeRaces(b *strings.Builder) {
 }
 
 func (r *report) writeLimits(b *strings.Builder) {
-	b.WriteString("\n### Against a limit\n\n")
+	b.WriteString(`
+### Against a limit
+
+The rows have Reprieve's times only. *Core* is the search without reading the cluster. *Plan* adds
+the reading of the cluster and the filters. *Plan and orders* adds the nominations and the orders to
+evict. The aim is for the p50 of *Plan and orders*.
+
+`)
 	row(b, "Benchmark", "Core p50", "p99", "Plan p50", "p99", "Plan and orders p50", "p99", "n", "Aim")
 	rule(b, "l", "r", "r", "r", "r", "r", "r", "r", "r")
 	for i := range r.limits {
@@ -138,7 +151,14 @@ func (r *report) writeLimits(b *strings.Builder) {
 }
 
 func (r *report) writeQueues(b *strings.Builder) {
-	b.WriteString("\n### Reclaim under 1,000 queues\n\n")
+	b.WriteString(`
+### Reclaim under 1,000 queues
+
+The times are of the core alone. The first two are for a decision that reclaims from other queues,
+the next two for the same decision by priority, without queues. *Ratio* is the time with queues
+divided by the time without. *guarded* queues have quotas and a min-runtime, *plain* queues do not.
+
+`)
 	row(b, "Benchmark", "Queues", "p50", "p99", "Without queues p50", "p99", "n", "Ratio of p50", "Aim")
 	rule(b, "l", "l", "r", "r", "r", "r", "r", "r", "r")
 	for i := range r.queues {
@@ -150,7 +170,12 @@ func (r *report) writeQueues(b *strings.Builder) {
 }
 
 func (r *report) writeGrowths(b *strings.Builder) {
-	b.WriteString("\n### Growth\n\n")
+	b.WriteString(`
+### Growth
+
+Each row compares the same decision on a small and on a large cluster.
+
+`)
 	row(b, "Benchmark", "Where", "Nodes", "p50", "Nodes", "p50", "n", "Grows with nodes to the power of", "Aim")
 	rule(b, "l", "l", "r", "r", "r", "r", "r", "r", "r")
 	for i := range r.growths {
@@ -162,7 +187,13 @@ func (r *report) writeGrowths(b *strings.Builder) {
 }
 
 func (r *report) writeSpaces(b *strings.Builder) {
-	b.WriteString("\n### Memory\n\n")
+	b.WriteString(`
+### Memory
+
+The first row has the heap memory for each pod of the cluster. The second row has the memory that
+one decision allocates.
+
+`)
 	row(b, "Benchmark", "Shape", "Bytes", "Aim")
 	rule(b, "l", "l", "r", "r")
 	for _, x := range r.spaces {

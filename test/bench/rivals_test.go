@@ -41,7 +41,13 @@ func (s *sizes) measureRivals(t *testing.T, r *report) {
 // writeRivals writes the table with the times of Reprieve and upstream for the preemption by a
 // gang.
 func (r *report) writeRivals(b *strings.Builder) {
-	b.WriteString("\n### A gang beside upstream\n\n")
+	b.WriteString(`
+### A gang beside upstream
+
+Each row is the decision for one gang, with its CPU time and the number of victims. The ratios are
+upstream's time divided by Reprieve's.
+
+`)
 	row(b, "Gang", "Reprieve CPU p50", "p99", "n", "Victims", "Upstream CPU p50", "p99", "n", "Victims", "Ratio of p50", "of p99")
 	rule(b, "l", "r", "r", "r", "r", "r", "r", "r", "r", "r", "r")
 	for i := range r.rivals {

@@ -125,7 +125,16 @@ func takingOf(t *testing.T, v victimScene, of func() *scene, rounds, laps int) t
 
 // writeVictims writes the table of victims.
 func (r *report) writeVictims(b *strings.Builder) {
-	b.WriteString("\n### Victims\n\n")
+	b.WriteString(`
+### Victims
+
+Each row is the decision for one gang. *Victims* counts the evicted pods. *Workloads* counts the
+PodGroups and single pods with at least one evicted pod. *Highest priority* is the highest priority
+of a victim. *Over budget* counts the evictions beyond the allowance of a PodDisruptionBudget.
+*Placed* counts the members with a node. *CPU p50* is the median CPU time of a decision. *Ratio* is
+upstream's CPU time divided by Reprieve's.
+
+`)
 	row(b, "Cluster", "Gang", "Victims", "upstream", "Workloads", "upstream", "Highest priority", "upstream",
 		"Over budget", "upstream", "Placed", "upstream", "n", "CPU p50", "upstream", "Ratio")
 	rule(b, "l", "l", "r", "r", "r", "r", "r", "r", "r", "r", "r", "r", "r", "r", "r", "r")

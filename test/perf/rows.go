@@ -63,19 +63,19 @@ func rows() []row {
 		queued("gangs-queues-100", "5,000 nodes, 1,000 gangs of 3 in 100 queues, no preemption", all[2:]),
 		queued("gangs-queues-1000", "5,000 nodes, 1,000 gangs of 3 in 1,000 queues, no preemption", all[2:]),
 		{
-			name: "gang-10", title: "gang of 10 takes 40 pods on 10 nodes",
+			name: "gang-10", title: "gang of 10 preempts 40 pods on 10 nodes",
 			sizes: []string{sizeSmall}, gang: true,
 		},
 		{
-			name: "gang-100", title: "gang of 100 takes 400 pods on 100 nodes",
+			name: "gang-100", title: "gang of 100 preempts 400 pods on 100 nodes",
 			sizes: []string{sizeMedium, sizeFull}, gang: true, aim: aim{calls: 1.2},
 		},
 		{
-			name: "gang-200", title: "gang of 200 takes 800 pods on 200 nodes",
+			name: "gang-200", title: "gang of 200 preempts 800 pods on 200 nodes",
 			sizes: []string{sizeFull}, gang: true, aim: aim{calls: 1.2},
 		},
 		{
-			name: "gang-500", title: "gang of 500 takes 2,000 pods on 500 nodes",
+			name: "gang-500", title: "gang of 500 preempts 2,000 pods on 500 nodes",
 			sizes: []string{sizeFull}, gang: true, aim: aim{calls: 1.2},
 		},
 	}

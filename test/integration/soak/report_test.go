@@ -54,7 +54,7 @@ func (r report) String() string {
 		}
 		fmt.Fprintf(&b, "| %s | %d | %d |\n", name, r.counts.Judged[name], broken)
 	}
-	b.WriteString("\n| Fault | Times | Altogether |\n| --- | ---: | ---: |\n")
+	b.WriteString("\n| Fault | Times | Total time |\n| --- | ---: | ---: |\n")
 	times, took := make(map[string]int), make(map[string]time.Duration)
 	for _, f := range r.faults {
 		times[f.name]++
@@ -70,17 +70,17 @@ func (r report) String() string {
 		}
 	}
 	c := r.counts
-	fmt.Fprintf(&b, "\n| What came about | |\n| --- | ---: |\n| Pods | %d |\n| bound | %d |\n| Gangs that became whole | %d |\n| Victims | %d |\n"+
-		"| of them taken back by a queue | %d |\n| Groups evicted | %d |\n| Longest wait within a quota | %v |\n| States of objects | %d |\n| Schedulers that ended by themselves | %d |\n",
+	fmt.Fprintf(&b, "\n| Counted in the run | Number |\n| --- | ---: |\n| Pods created | %d |\n| Pods bound | %d |\n| Gangs with minCount bound members | %d |\n| Pods evicted | %d |\n"+
+		"| Victims reclaimed by another queue (a group counts once) | %d |\n| Groups evicted as a whole | %d |\n| Longest wait for room within a quota | %v |\n| States of objects that the checker read | %d |\n| Scheduler processes that exited without a kill | %d |\n",
 		c.Pods, c.Bound, c.Whole, c.Victims, c.Reclaims, c.Groups, c.Entitled.Round(time.Second/10), c.States, r.exits)
-	b.WriteString("\n| The leader, of the last third | Warm | At the end |\n| --- | ---: | ---: |\n")
+	b.WriteString("\n| The leader in the last third of the run | At the start | At the end |\n| --- | ---: | ---: |\n")
 	row := func(what, format string, first, last float64) {
 		fmt.Fprintf(&b, "| %s | "+format+" | "+format+" |\n", what, first, last)
 	}
-	row("Objects on the heap, MiB", "%.1f", r.first.heap/(1<<20), r.last.heap/(1<<20))
-	row("The pages that they are on, MiB", "%.1f", r.first.spans/(1<<20), r.last.spans/(1<<20))
+	row("Live objects on the heap, MiB", "%.1f", r.first.heap/(1<<20), r.last.heap/(1<<20))
+	row("Heap pages with these objects, MiB", "%.1f", r.first.spans/(1<<20), r.last.spans/(1<<20))
 	row("Goroutines", "%.0f", r.first.goroutines, r.last.goroutines)
-	row("Pods that room is promised to", "%.0f", r.first.promises, r.last.promises)
+	row("Pods with reserved room", "%.0f", r.first.promises, r.last.promises)
 	row("Pods in the cluster", "%.0f", float64(r.first.pods), float64(r.last.pods))
 	for _, v := range r.violations {
 		fmt.Fprintf(&b, "\n- %v", v)
