@@ -46,7 +46,7 @@ func core() []area {
 			{pkg: integration + "queues", names: []string{"TestReclaim", "TestReclaimedRoomIsKept", "TestLimit", "TestNames", "TestTurns"}},
 			{pkg: integration + "tenancy"},
 		}},
-		{"Its own groups", "Workloads and PodGroups of `scheduling.k8s.io`, with their feature gates on", []tests{
+		{"Groups of `scheduling.k8s.io`", "Workloads and PodGroups of `scheduling.k8s.io`, with their feature gates on", []tests{
 			{pkg: integration + "workloads", since: 35},
 			{pkg: integration + "deploy", names: []string{"TestNativeWorkloadAPI"}, since: 35},
 			{pkg: integration + "deploy", names: []string{"TestNativeTenant"}, since: 36},
