@@ -105,8 +105,9 @@ func (w *statusWriter) Patch(ctx context.Context, obj client.Object, patch clien
 	return nil
 }
 
-// treeOf returns the PodGroup that stands for a CompositePodGroup, and a CompositePodGroup with its
-// name to write to. It returns false for all other objects.
+// treeOf returns the PodGroup that stands for a CompositePodGroup. It also returns a
+// CompositePodGroup with only its namespace and name set, which the caller fills and writes. It
+// returns false for all other objects.
 func treeOf(obj client.Object) (*v1alpha1.PodGroup, *v1alpha1.CompositePodGroup, bool) {
 	pg, ok := obj.(*v1alpha1.PodGroup)
 	if !ok {

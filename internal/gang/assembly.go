@@ -24,7 +24,8 @@ type assembly struct {
 	first *Group
 	// highest is the highest priority of the groups in the tree; nil if no priority is resolved.
 	highest *int32
-	// seen are the groups of the tree so far. In a cycle, a group is below itself.
+	// seen holds the groups of the tree that have been visited. It ends the walk if the groups form
+	// a cycle.
 	seen sets.Set[types.NamespacedName]
 }
 
@@ -36,7 +37,8 @@ func (t *Trees) assemble(key types.NamespacedName) (*Group, bool) {
 	if !exists && len(children) == 0 {
 		return nil, false
 	}
-	// A missing group has a UID of its own: units are told apart by it.
+	// Preemption units are compared by UID, so a missing group gets a UID that is made from its
+	// key.
 	out, a, level := &Group{Key: key, UID: types.UID("missing/" + key.String()), Whole: true}, &assembly{trees: t, seen: sets.New[types.NamespacedName]()}, 1
 	if exists {
 		copied := *own
@@ -128,8 +130,9 @@ func (a *assembly) compare(g *Group) {
 	}
 }
 
-// wait records that a group cannot be scheduled yet, for the reason v. If waiting cannot end that
-// reason, it is also a flaw. Examples are a name in both APIs, and an unsupported field.
+// wait records that a group cannot be scheduled yet, for the reason v. A reason that only a change
+// by a user can end is also a flaw. Examples of such reasons are a name in both APIs, and an
+// unsupported field.
 func (a *assembly) wait(g *Group, v Verdict) {
 	if g.Ambiguous || g.Unsupported != "" {
 		a.fault(v)

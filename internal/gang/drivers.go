@@ -24,7 +24,8 @@ type driverLabels struct {
 	// application lists the label keys whose values a driver shares with its workers, the most
 	// precise first.
 	application []string
-	// declared is true if a pod with these labels is not always a driver. Then [Derived] decides.
+	// declared is true if the labels alone do not make a pod a driver. Such a pod is a driver only
+	// if its annotation or its owner requires workers.
 	declared bool
 }
 

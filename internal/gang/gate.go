@@ -16,8 +16,8 @@ import (
 // Verdict is the result of a check, as users see it; see [workload.Verdict].
 type Verdict = workload.Verdict
 
-// These reasons appear in events and conditions of Pods only, because there is no PodGroup to
-// report them.
+// These reasons appear in events and conditions of Pods only, because the Pod has no valid PodGroup
+// that could report them.
 const (
 	// ReasonPodGroupNotFound means that the Pod names a PodGroup that does not exist.
 	ReasonPodGroupNotFound = "PodGroupNotFound"
@@ -95,9 +95,9 @@ type Bounds interface {
 	IsBounded(key types.NamespacedName) bool
 }
 
-// IsBounded reports whether a group must not outrank any of its pods. A group with the
-// PriorityClass of its namespace may outrank them, even if the class of the namespace has changed
-// since.
+// IsBounded reports whether a group must not outrank any of its pods. If Reprieve gave a group the
+// PriorityClass of its namespace, the group may outrank its pods. This stays true if the namespace
+// names another class later.
 func IsBounded(bounds Bounds, g *Group) bool {
 	return !g.ClassOfNamespace && (g.Bounded || bounds.IsBounded(g.Key))
 }

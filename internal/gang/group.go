@@ -83,7 +83,8 @@ type Group struct {
 	Stops int32
 	// StoppedAt is the time of the last preemption that stopped the group.
 	StoppedAt time.Time
-	// Disrupted lists the members in the intent, if a preemption of the whole group is under way.
+	// Disrupted lists the members in status.disruption, while a preemption of the whole group is
+	// under way.
 	Disrupted []v1alpha1.DisruptedPod
 	// Parent is the key of the CompositePodGroup above the group; zero for none.
 	Parent types.NamespacedName

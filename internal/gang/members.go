@@ -71,7 +71,7 @@ type Members struct {
 	Refused []*corev1.Pod
 	// Assigned have a node and are neither terminating nor finished.
 	Assigned []*corev1.Pod
-	// Terminating have a deletion timestamp, with or without a node.
+	// Terminating have a deletion timestamp and are not finished, with or without a node.
 	Terminating []*corev1.Pod
 	// Succeeded are in phase Succeeded without a deletion timestamp.
 	Succeeded []*corev1.Pod
@@ -148,7 +148,7 @@ func (l *Lister) membersOfTree(key types.NamespacedName) Members {
 	return MembersOf(pods)
 }
 
-// Anchored returns the Pods that have an anchor; see [Derived].
+// Anchored returns the Pods with the given anchor; see [Derived].
 func (l *Lister) Anchored(anchor string) []*corev1.Pod { return l.by(AnchorIndexName, anchor, nil) }
 
 // by returns the Pods that an index has under a value, if wanted accepts them. A nil wanted accepts

@@ -20,7 +20,8 @@ import (
 // A user can forge the annotation if the admission policies are not installed. So a seal never
 // gives a pod more than labels can:
 //
-//   - The rules of queues apply to the queue in the seal.
+//   - The queue in the seal is checked like a queue that a label names; see Ledger.Claim in
+//     internal/queue.
 //   - The role in the seal must be one of the group's roles.
 //   - The priority, minCount, disruption mode and start in the seal count only if they protect the
 //     pod less than the current ones.

@@ -39,7 +39,8 @@ func Title(key types.NamespacedName) string {
 }
 
 // AsPodGroup converts a CompositePodGroup to a PodGroup, because the scheduler treats a tree of
-// groups as one gang. The name of the PodGroup is the name in TreeKey, and its status is a copy.
+// groups as one gang. The name of the PodGroup is the name in TreeKey. Its status is a copy of the
+// status of the CompositePodGroup.
 func AsPodGroup(c *v1alpha1.CompositePodGroup) *v1alpha1.PodGroup {
 	pg := &v1alpha1.PodGroup{ObjectMeta: *c.ObjectMeta.DeepCopy(), Status: *c.Status.DeepCopy()}
 	pg.Name = TreeKey(c.Namespace, c.Name).Name
@@ -89,8 +90,9 @@ func (t *Tree) Leaves() []types.NamespacedName {
 	return out
 }
 
-// leastMembers returns the smallest number of members that can make the tree whole. It is between
-// 1 and math.MaxInt32. A group that does not exist yet has at least one member.
+// leastMembers returns the smallest number of members that satisfy the needs of the tree. For a
+// CompositePodGroup, it is between 1 and math.MaxInt32. Each group that the CompositePodGroup still
+// lacks counts as one member.
 func (t *Tree) leastMembers() int {
 	if t.isLeaf() {
 		return t.Need

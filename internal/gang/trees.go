@@ -194,8 +194,8 @@ func (t *Trees) Leaves(key types.NamespacedName) []types.NamespacedName {
 }
 
 // WorkloadOf returns the workload of a PodGroup: its topmost ancestor with the gang policy, or the
-// PodGroup itself. If the tree has a flaw, it returns a group that is never placed: the root, or a
-// missing ancestor.
+// PodGroup itself. If the tree has a flaw, it returns a CompositePodGroup that is never placed,
+// such as the root or a missing ancestor.
 func (t *Trees) WorkloadOf(podGroup types.NamespacedName) types.NamespacedName {
 	if t.parented.Load() == 0 {
 		return podGroup
@@ -305,7 +305,7 @@ func (m inTrees) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 
 // Group returns the group with a key; false if there is none. For a CompositePodGroup, the Group
 // has the facts of the whole tree. A missing CompositePodGroup has a Group as long as some group
-// names it as its parent, so that the scheduler can report it to the members.
+// names it as its parent. So the scheduler can report to the members that their parent is missing.
 func (t *Trees) Group(key types.NamespacedName) (*Group, bool) {
 	if !IsTree(key) {
 		return t.source.Group(key)
@@ -337,7 +337,8 @@ type line struct {
 	above []*Group
 	// flaw is the reason why the chain does not end at a root; zero if it does.
 	flaw Verdict
-	// top is the key of a group. It is the same for all chains that end in the same flaw.
+	// top is the workload of all PodGroups whose chain ends in the same flaw, such as the missing
+	// ancestor. It is zero if flaw is zero.
 	top types.NamespacedName
 }
 

@@ -140,7 +140,8 @@ func TestFlawedTreesListEachGroupOnce(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		nodes []node
-		// of is the group of the tree, and want are all groups of it with their needs.
+		// of is the name of the group whose tree is listed. The field want lists each group of that
+		// tree with its need.
 		of   string
 		want []string
 	}{

@@ -7,7 +7,8 @@ const (
 	// OwnerUnknown: the scheduler cannot find the object that owns the pod. It may lack the right
 	// to read the kind.
 	OwnerUnknown Hold = "OwnerUnknown"
-	// NotGroupable: the object requests a gang, but the gang cannot be determined from it.
+	// NotGroupable: the object that owns the pod requests a gang, but Reprieve cannot determine the
+	// gang from the object.
 	NotGroupable Hold = "NotGroupable"
 	// PodGroupNotMade: the scheduler failed to create or update the PodGroup for the pod.
 	PodGroupNotMade Hold = "PodGroupNotMade"

@@ -271,8 +271,8 @@ func (m *Metrics) defineReservations(c *catalog) {
 	})
 }
 
-// Malformed records the number of PriorityClasses that have an unreadable toleration or do not
-// exist.
+// Malformed records the number of PriorityClasses with a toleration that cannot be parsed. It
+// includes missing PriorityClasses that running pods or their PodGroups name.
 func (m *Metrics) Malformed(classes int) { m.malformed.Set(float64(classes)) }
 
 // Orphaned records the number of pods with a node that do not count for the Queue that they name.

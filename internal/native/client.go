@@ -100,7 +100,8 @@ func (w *statusWriter) Update(ctx context.Context, obj client.Object, opts ...cl
 }
 
 // Patch writes the changes to the status of an object. For a PodGroup of scheduling.k8s.io, it
-// replaces all conditions. It writes nothing if only fields changed that the API's status lacks.
+// replaces all conditions. It writes nothing if the status of scheduling.k8s.io cannot store any of
+// the changed fields.
 func (w *statusWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	pg, ok := obj.(*v1alpha1.PodGroup)
 	if !ok || !IsNative(pg) {

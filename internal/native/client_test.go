@@ -81,7 +81,7 @@ func TestWritesStatus(t *testing.T) {
 	condition := metav1.Condition{Type: "PodGroupScheduled", Status: metav1.ConditionTrue, Reason: "Scheduled", LastTransitionTime: now}
 	cases := map[string]struct {
 		change func(*v1alpha1.PodGroupStatus)
-		// wantWritten is false if only fields changed that the API's status lacks.
+		// wantWritten is false if the status of scheduling.k8s.io cannot store the changed fields.
 		wantWritten bool
 		want        []string
 	}{

@@ -30,8 +30,8 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 			CreationTimestamp: u.GetCreationTimestamp(), DeletionTimestamp: u.GetDeletionTimestamp(),
 		},
 	}
-	// The API server has validated the object. If a field has an unexpected type, its version is
-	// unknown, and the field is ignored.
+	// The API server has validated the object. So a field of an unexpected type comes from an
+	// unknown version of the API, and is ignored.
 	spec, _, _ := unstructured.NestedMap(u.Object, "spec")
 	readPolicy(&pg.Spec.PodGroupPolicy, spec)
 	readTopology(&pg.Spec.PodGroupPolicy, spec)
@@ -67,8 +67,8 @@ func unsupported(spec map[string]any, read *v1alpha1.PodGroupPolicy) string {
 }
 
 // readTopology reads the topology key of a group that has exactly one. It changes a group with the
-// basic policy into a gang that needs one member. So the first scheduled members choose the domain,
-// and later members join them.
+// basic policy into a gang that needs one member. Gangs stay within one topology domain: the first
+// scheduled members choose it, and later members join them.
 func readTopology(to *v1alpha1.PodGroupPolicy, spec map[string]any) {
 	key, ok := topologyKey(spec)
 	if !ok {

@@ -38,8 +38,8 @@ func DiscoverWorkloads(client discovery.DiscoveryInterface) (schema.GroupVersion
 	return find(client, workloads, func(version string) bool { return version == workloadsVersion })
 }
 
-// find returns the kind of a resource in the most stable version that is served and that among
-// accepts.
+// find returns the kind of a resource in the most stable version that the API server serves. It
+// considers only versions that the function among accepts.
 func find(client discovery.DiscoveryInterface, resource string, among func(version string) bool) (schema.GroupVersionKind, error) {
 	groups, err := client.ServerGroups()
 	if err != nil {

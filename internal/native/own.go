@@ -54,7 +54,8 @@ func SetMembersScheduled(st *v1alpha1.PodGroupStatus, scheduled int32, generatio
 }
 
 const (
-	// firstVersion is the version of the API with the condition PodGroupScheduled.
+	// firstVersion is the only version of the API whose PodGroups have the condition
+	// PodGroupScheduled.
 	firstVersion = "v1alpha2"
 	// conditionInitially is the condition that replaces PodGroupScheduled since Kubernetes 1.37. It
 	// stays True once it was True.

@@ -97,8 +97,8 @@ func memberOf(pod *corev1.Pod) engine.Member {
 }
 
 // HasBegun reports whether the group has started a run since a mark from [Reader.Settle]. If so, a
-// decision from before the mark assumed another start. HasBegun reads the members only if they have
-// changed.
+// decision that was made at the mark assumed an older run or no run. HasBegun reads the members
+// only if they have changed.
 func (r *Reader) HasBegun(g *gang.Group, mark uint64, now time.Time) bool {
 	r.Current(g, now)
 	return r.records.HasBegun(gang.KeyOf(g.Key), mark)

@@ -35,9 +35,10 @@ type Standing struct {
 }
 
 // KeepsFrom reports whether a reservation of a workload with this standing excludes another
-// workload from the reserved room. A reservation of one queue excludes workloads of other queues at
-// every priority below SystemCritical. Otherwise, two queues could take turns to reclaim the room
-// from each other.
+// workload from the reserved room. A reservation of one queue excludes workloads of other queues,
+// unless their priority is SystemCritical or higher. Without this rule, two queues could take turns
+// to reclaim the room from each other. In all other cases, a reservation excludes workloads of the
+// same or a lower priority.
 func (s Standing) KeepsFrom(other Standing) bool {
 	if s.Queue != "" && other.Queue != "" && s.Queue != other.Queue && other.Priority < SystemCritical {
 		return true
