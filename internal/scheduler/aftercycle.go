@@ -15,9 +15,9 @@ import (
 // FailureHandler is the type of kube-scheduler's handler for failed scheduling and binding cycles.
 type FailureHandler = func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time)
 
-// AfterFailures wraps the failure handler of a scheduler. The wrapper corrects effects of the
-// handler: it nominates pods at the end of a cycle, without informing any plugin. The caller sets
-// the wrapper as the failure handler.
+// AfterFailures wraps the failure handler of a scheduler. The handler nominates pods at the end of
+// a cycle and informs no plugin of that, so the wrapper corrects the effects on Reprieve's state.
+// The caller sets the wrapper as the failure handler.
 func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		settle := func() {}
@@ -137,8 +137,7 @@ func (h *Scheduler) rejectedEarly(key workload.Key, pod *corev1.Pod) {
 	happened(logOf(context.Background(), key), "Took a promise back", why)
 	if g := h.gangOf(pod); g != nil {
 		if _, planned := h.gangs.PlannedNode(gangKey(g.Key), string(pod.UID)); planned {
-			// The pod is in no cycle now, so the failed plan retries it together with the other
-			// members.
+			// The pod's cycle has ended, so planFailed gets no failed member. Retry the pod here.
 			if h.planFailed(g, nil, "member "+pod.Name+" is refused: "+why); !h.gangs.Stuck(gangKey(g.Key)) {
 				h.activate(pod)
 			}

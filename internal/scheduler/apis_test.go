@@ -21,7 +21,7 @@ func inSpec(p *corev1.Pod, group string) *corev1.Pod {
 	return p
 }
 
-// victims returns the names of the victims of all orders, sorted.
+// victims returns the names of the victims in all eviction orders, sorted.
 func (r *rig) victims() []string {
 	var names []string
 	for _, order := range r.evictor.orders {
@@ -191,8 +191,8 @@ func TestOnlyOutcome(t *testing.T) {
 	}
 }
 
-// TestOnlyOutcomeOfForeignGroups checks which annotations the informer keeps on finished pods: the
-// annotations of other schedulers that name a group.
+// TestOnlyOutcomeOfForeignGroups checks that a finished pod in the informer has the annotations by
+// which other schedulers identify groups, and no other annotations.
 func TestOnlyOutcomeOfForeignGroups(t *testing.T) {
 	t.Parallel()
 	args := &configv1alpha1.ReprieveArgs{Groups: configv1alpha1.GroupArgs{Labels: configv1alpha1.KnownLabels()}}

@@ -39,10 +39,16 @@ func (h *Scheduler) retryGated() {
 	}
 }
 
-// retryLed retries a gang whose leader waits in the queue, if other plugins now gate other members
-// than when the leader was chosen. The events of these plugins reach only members that they gate. A
-// member that ReprieveGate gates gets none of these events, because the queue stops at the first
-// plugin that gates a pod.
+// retryLed updates a gang whose leader was chosen earlier. Since then, other plugins may have begun
+// or ceased to gate members:
+//
+//   - If the leader gave up because too few members could be scheduled, and enough members can be
+//     now, retryLed retries the gang.
+//   - If another plugin gates the leader now, retryLed chooses another leader.
+//
+// Such changes can come without an event for the gang. A plugin's events reach only the pods that
+// this plugin gates. The queue stops at the first plugin that gates a pod, so members that
+// ReprieveGate gates do not get the events of other plugins.
 func (h *Scheduler) retryLed(lead *engine.Lead) {
 	key := nameOf(lead.Gang)
 	g, ok := h.groups.Group(key)
@@ -52,7 +58,7 @@ func (h *Scheduler) retryLed(lead *engine.Lead) {
 	members := h.members(key)
 	if lead.Yielded {
 		if _, _, verdict := h.gate(key); verdict != (gang.Verdict{}) {
-			// The gate blocks the gang. The end of the gate's cause retries it.
+			// The gate blocks the gang. The gang is retried when the gate's cause ends.
 			return
 		}
 		able := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool {

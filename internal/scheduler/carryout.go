@@ -43,7 +43,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	nodes := snapshot.Placements(d)
 	promised, plan := nodes, seats(d)
 	if pre.pause != nil {
-		// A workload in backoff after a failed binding has no reservations.
+		// A workload in a pause gets no reservations; see [engine.PreemptionPause].
 		promised, plan = nil, nil
 	}
 	news := !p.sched.reserved.Keeps(nodesByUID(maps.All(promised)))
@@ -114,8 +114,8 @@ func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle type
 // retryDelay is the minimum delay before a retry that is scheduled for a certain time.
 const retryDelay = 200 * time.Millisecond
 
-// scheduleRetry adds the causes why a preemptor without room waits to the waiting list. The
-// framework has no events for these causes.
+// scheduleRetry records in the waiting list why a preemptor found no room, so that it is retried
+// when these causes end. The framework has no events for these causes.
 func (p *Plugin) scheduleRetry(made *cycleDecision) {
 	d, pre, waits := &made.decision, &made.pre, p.sched.waits
 	missed := false
@@ -129,7 +129,8 @@ func (p *Plugin) scheduleRetry(made *cycleDecision) {
 	}
 	if d.RetryAt != 0 {
 		// A protection that has not begun is assumed to begin at the decision. So the next decision
-		// may compute the same short delay, and the preemptor would be retried in a loop.
+		// may compute the same short delay. With a minimum delay, the preemptor is not retried in a
+		// busy loop.
 		now := p.sched.clock.Now()
 		at := onClock(time.Unix(0, d.RetryAt), now)
 		if soonest := now.Add(retryDelay); at.Before(soonest) {
@@ -249,10 +250,10 @@ func cacheDelay(since time.Duration) time.Duration {
 	return min(max(since, leastCacheDelay), mostCacheDelay)
 }
 
-// await retries a preemptor when the needed terminating pods are gone, and again when all of them
-// are gone. The filters may also depend on terminating pods on other nodes, for example by an
-// affinity term. Only the filters know which of these pods matter, so the end of each of them
-// causes a retry.
+// await retries a preemptor when the terminating pods whose room it needs are gone. It retries the
+// preemptor again when all terminating pods on its nodes are gone. The filters may also depend on
+// terminating pods on other nodes, for example by an affinity term. Only the filters know which of
+// these other pods matter, so the end of each one causes a retry.
 func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	key, pods := made.pre.key, made.leaving(nodes)
 	uids := make([]string, len(pods))

@@ -42,9 +42,9 @@ func (h *Scheduler) followStart(before, after *corev1.Pod) {
 		f := crashOf(after, crashed)
 		h.crashed(key, h.engine.Crashes.Restarts(key, string(after.UID), f, h.stateOf(key), now), f)
 	}
-	// A crash ends the period while the workload counts as ready. Record the crash explicitly. One
-	// update may report the crash together with the next readiness, or other members may keep the
-	// gang ready.
+	// Record the crash above and the readiness here, because readiness alone may not show a crash.
+	// One update may report the crash together with the next readiness, or other members may keep
+	// the gang ready.
 	h.engine.Crashes.Observes(key, h.isWorking(key, after), now)
 	h.startEnds(after)
 }
@@ -60,8 +60,8 @@ func (h *Scheduler) memberEnds(pod *corev1.Pod) {
 	}
 }
 
-// startEnds records whether a pod that has finished or was deleted has crashed. Pods that were
-// evicted or deleted have not crashed.
+// startEnds records the result of a pod that has finished, or that is evicted or deleted. Only the
+// failure of a pod that was neither evicted nor deleted counts as a crash.
 func (h *Scheduler) startEnds(pod *corev1.Pod) {
 	if h.engine.Crashes.IsEmpty() {
 		return

@@ -12,9 +12,9 @@ import (
 // Queue for deletedTimeout, so that its work is still protected. If no work runs, or if the
 // deletion is confirmed, QueueDeleted drops the Queue at once. Any goroutine may call it.
 //
-// The Queue is kept in memory only. A finalizer would also keep it over a restart of the scheduler.
-// But then an operator could not recreate a Queue that was deleted by mistake. Removing the CRDs
-// would wait for a scheduler that may no longer run.
+// The Queue is kept in memory only, so a restart of the scheduler drops it. A finalizer would keep
+// it longer, but has two drawbacks. An operator could not recreate a Queue that was deleted by
+// mistake. And the removal of the CRDs would wait for a scheduler that may no longer run.
 func (h *Scheduler) QueueDeleted(q *v1alpha1.Queue) {
 	until := h.clock.Now().Add(h.profiles.deletedTimeout())
 	if q.Annotations[v1alpha1.AnnotationConfirmDeletion] != "true" && h.clock.Now().Before(until) && h.quotas.KeepQueue(q.Name, until) {

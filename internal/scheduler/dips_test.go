@@ -368,8 +368,8 @@ func (r *rig) recovers(p *corev1.Pod, end func(*corev1.Node)) {
 	}
 }
 
-// TestDoubtsEndWithTheirNode checks that the doubts about a node end when it is deleted, and that
-// later events add none.
+// TestDoubtsEndWithTheirNode checks that a deleted node is removed from the doubts, and that later
+// events do not add it again.
 func TestDoubtsEndWithTheirNode(t *testing.T) {
 	t.Parallel()
 	exists := map[string]bool{"a": true, "b": true}

@@ -62,7 +62,8 @@ func (r *clusterIndex) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
 	case says:
 		lead.Workers = said
 	case known && (labeled || lead.Group.Name != ""):
-		// Without the labels, nothing would identify the workers of the driver.
+		// Without the labels or a PodGroup, nothing would identify the workers, so the number from
+		// the owner would have no effect.
 	case labeled:
 		lead = gang.Lead{Workers: 1}
 	default:
@@ -154,7 +155,8 @@ func (h *Scheduler) mayBeTried(pod *corev1.Pod) bool {
 	return !h.isBlockedByGroup(pod) && h.gatedBy(pod) == "" && (!h.asksForQueues() || h.claimOf(pod).Bar == gang.Verdict{})
 }
 
-// countsUntil returns the time until which a driver with a node counts, although it lacks workers.
+// countsUntil returns the time until which a driver with a node, but with too few workers, counts
+// for the bound. hasCreated is true if the driver has created any worker.
 func (h *Scheduler) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
 	args := h.profiles.of(pod.Spec.SchedulerName).Drivers
 	if hasCreated {
@@ -164,7 +166,8 @@ func (h *Scheduler) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
 }
 
 // startOf returns the later of two times: the time when the pod was bound, and the time when its
-// first container started. A restart of a container does not change the result.
+// first container started. It ignores containers that have restarted, so that crashes do not extend
+// the timeouts of a driver.
 func startOf(pod *corev1.Pod) time.Time {
 	at := preemptiontoleration.ScheduledAt(pod)
 	if at.IsZero() {
@@ -234,8 +237,8 @@ func (h *Scheduler) driversAhead(pod *corev1.Pod, counting func(scope) []countin
 	return gang.Verdict{Reason: v1alpha1.ReasonDriversWithoutWorkers, Message: messageOf(of, bound, ahead, until)}, until
 }
 
-// endOf returns the time when the given number of drivers no longer count, unless an event ends
-// that earlier. It is zero if the time is not known.
+// endOf returns the latest time when the given number of drivers stop counting for the bound.
+// Events may make them stop earlier. The result is zero if the time is not known.
 func endOf(drivers []countingDriver, count int) time.Time {
 	var ends []time.Time
 	for i := range drivers {

@@ -125,7 +125,7 @@ func (w *wants) askAnew() { w.changes.Add(1) }
 
 // RunsAnew reports whether the protections of a victim group have changed since the decision, so
 // that the group must not be evicted now. For example, a new run of the group has begun, or the
-// group was evicted as stale and is complete again.
+// order evicts the group as stale although the group is complete again.
 func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) bool {
 	g, ok := p.sched.workloadOf(group)
 	return ok && (p.sched.runs.HasBegun(g, order.Seen, p.sched.clock.Now()) || p.sched.isStaleNoMore(order, g) || p.sched.isRaisedAbove(order, g))

@@ -56,8 +56,8 @@ func (m *unschedulable) add(a ask) {
 // fastReject rejects a pod before the filters run, if its requests found no room earlier and still
 // have none on any node. It returns nil if there may be room.
 func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
-	// A pod with a reservation is checked only while it waits for its victims. After that it fits,
-	// so the check would be wrong.
+	// Check a pod with a reservation only while it waits for its victims. Once they are gone, the
+	// pod fits on its node, so the recorded failure of its requests is outdated.
 	promised := p.sched.reserved.Has(string(pod.UID)) || pod.Status.NominatedNodeName != ""
 	if len(p.unschedulable.asks) == 0 || promised && !p.sched.waits.WaitsForVictims(p.sched.keyOf(pod)) || !p.filtersResources() {
 		return nil

@@ -65,7 +65,7 @@ func apart(s *seeker) { s.apart = true }
 // beside is an option of restrictFilter that makes a pod avoid the room for lost members of gangs.
 func beside(kept []*engine.Reservation) func(*seeker) { return func(s *seeker) { s.kept = kept } }
 
-// wasKeptOut reports whether a cycle excluded its pod from a node because of room for lost members.
+// wasKeptOut reports whether a cycle kept its pod from room for lost members of gangs.
 func wasKeptOut(state fwk.CycleState) bool {
 	data, err := state.Read(seekerKey)
 	if err != nil {
@@ -136,8 +136,9 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil
 }
 
-// heldFrom returns the reservations on a node that exclude a pod with the standing from. It omits
-// the pod's own reservation, and reservations of pods that the NodeInfo already counts.
+// heldFrom returns the reservations on a node that exclude a pod. The parameter from is the
+// standing of the pod, and own is its UID. heldFrom omits the pod's own reservation, and
+// reservations of pods that the NodeInfo already counts.
 func heldFrom(reserved []*engine.Reservation, node fwk.NodeInfo, from workload.Standing, own types.UID) []*engine.Reservation {
 	var held []*engine.Reservation
 	for _, r := range reserved {

@@ -22,8 +22,8 @@ func (in *Inputs) informerOfFinished(handle framework.Framework) (pods cache.Sha
 	derived := in.emptyIndex().derived
 	factory := informers.NewSharedInformerFactoryWithOptions(handle.ClientSet(), 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			// No label selector can select pods by spec.schedulingGroup or by owner, so in that
-			// case the informer needs all finished pods.
+			// Select by label only if every member has the label. No label selector finds members
+			// by spec.schedulingGroup or by owner.
 			if !in.SchedulingGroups && in.Derived == nil {
 				o.LabelSelector = v1alpha1.LabelPodGroup
 			}

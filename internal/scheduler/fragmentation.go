@@ -154,9 +154,8 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 // ScoreExtensions returns the plugin itself, which implements NormalizeScore.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// NormalizeScore scales the scores to the framework's range. Only the nodes whose fragmentation
-// changes for the best get the highest score. If all scores are equal, all nodes get the highest
-// score.
+// NormalizeScore scales the scores to the framework's range. Only the nodes with the best unscaled
+// score get the highest score. If all unscaled scores are equal, all nodes get the highest score.
 func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	if len(scores) == 0 {
 		return nil

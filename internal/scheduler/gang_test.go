@@ -216,8 +216,8 @@ func TestFailedEviction(t *testing.T) {
 	}
 }
 
-// TestLastDepartureWakesThePreemptor checks that the preemptor is retried only after its last
-// victim is gone.
+// TestLastDepartureWakesThePreemptor checks that a gang that waits for two terminating pods is
+// retried only after the last of them is gone.
 func TestLastDepartureWakesThePreemptor(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)

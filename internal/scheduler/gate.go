@@ -233,8 +233,8 @@ func (h *Scheduler) represents(pod *corev1.Pod) bool {
 	return leader == "" || leader == string(pod.UID)
 }
 
-// updated handles an update of a gated pod and reports whether to retry that pod. For another
-// member of a gang than its leader, updated schedules a retry of the gang instead.
+// updated handles an update of a gated pod and reports whether to retry that pod. For a gang member
+// that is not the leader, updated schedules a retry of the gang instead.
 func (h *Scheduler) updated(pod *corev1.Pod, newObj any) bool {
 	if h.represents(pod) {
 		return true

@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// keptDelay is the delay before the retry of a pod that room for lost members excluded from a node.
+// keptDelay is the delay before the retry of a pod that must not use room for lost members.
 const keptDelay = 200 * time.Millisecond
 
 // healing is a gang that has lost members. The scheduler keeps room until replacements are placed.
@@ -32,8 +32,8 @@ type healing struct {
 }
 
 // isKeptFrom reports whether a workload must not use the room that is kept for the gang. A workload
-// with a higher priority may use it. A workload of another queue may too, because turns decide
-// between queues.
+// with a higher priority may use it. A workload of another queue may use it too, because the turns
+// of queues decide which queue gets room.
 func (one *healing) isKeptFrom(from workload.Standing) bool {
 	otherQueue := one.standing.Queue != "" && from.Queue != "" && one.standing.Queue != from.Queue
 	return one.standing.Priority >= from.Priority && !otherQueue
@@ -274,9 +274,9 @@ func (one *healing) room() engine.Kept {
 	return engine.Kept{Standing: one.standing, Lost: len(one.lost)}
 }
 
-// sweepKept retries the workloads that kept room excluded, if that room is not kept any more. The
-// reason may be that the gang is whole or deleted, or that healTimeout has passed. The main loop
-// calls it.
+// sweepKept retries the workloads that must not use the room for lost members of a gang, once that
+// room is no longer kept. For example, the gang is whole or deleted, or healTimeout has passed. The
+// main loop calls it.
 func (h *Scheduler) sweepKept() {
 	if !h.gangs.HasKept() {
 		return

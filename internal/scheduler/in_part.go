@@ -18,8 +18,8 @@ func (o *placements) isInPart(g *gang.Group, members *gang.Members, planned []en
 	return len(o.partial(g, members, planned)) > 0
 }
 
-// mayBecomeWhole reports whether a gang will be whole if all members pass their cycles that may
-// still pass them; see atMost.
+// mayBecomeWhole reports whether a gang will be whole if all members that can still pass their
+// cycles do so; see atMost.
 func (o *placements) mayBecomeWhole(g *gang.Group, members *gang.Members) bool {
 	if g.Tree == nil {
 		return o.atMost(g.Key, members) >= g.MinCount

@@ -124,7 +124,8 @@ func (r *clusterIndex) remains(pre *preemptor) bool {
 }
 
 // awaitsPlace reports whether the informer has the pod without a node and without a deletion
-// timestamp. Otherwise the scheduler has removed its state for the pod, or is about to.
+// timestamp. For a pod that fails this check, the scheduler has removed its state, or is about to
+// remove it.
 func (r *clusterIndex) awaitsPlace(pod *corev1.Pod) bool {
 	now, err := r.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err == nil && now.UID == pod.UID && now.Spec.NodeName == "" && now.DeletionTimestamp == nil

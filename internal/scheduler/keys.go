@@ -36,8 +36,8 @@ func (r *clusterIndex) keyOf(pod *corev1.Pod) workload.Key {
 	return podKey(pod)
 }
 
-// standingOf returns the standing of a pod. While the pod's workload must not preempt because of
-// failures, its standing has the lowest priority.
+// standingOf returns the standing of a pod. While a pause forbids the pod's workload to preempt
+// (see [engine.PreemptionPause]), the standing has the lowest priority.
 func (b *ledger) standingOf(pod *corev1.Pod) workload.Standing {
 	standing := workload.Standing{Priority: b.priorityOf(pod), Queue: b.queueOf(pod)}
 	if b.backsOff(b.keyOf(pod)) {

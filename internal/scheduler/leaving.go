@@ -318,8 +318,8 @@ func (o *placements) leavesLate(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && o.profiles.departureLimits().cut(pod)
 }
 
-// departing returns the UIDs of the terminating pods on nodes, whose usage does not count against
-// limits.
+// departing returns the UIDs of the pods on nodes that terminate or are being evicted, without
+// overdue pods. The usage of these pods does not count against limits.
 func (b *ledger) departing() []types.UID {
 	out := sets.New(slices.Concat(b.quotas.Going(), b.leaving.taken())...)
 	for key, pods := range b.leaving.listings() {

@@ -155,8 +155,9 @@ func TestPlanForThoseWhoHaveLeft(t *testing.T) {
 	}
 }
 
-// TestPromiseAsPartOfAnother checks a pod that joins another workload during its eviction. When the
-// eviction fails, the reservation of the other workload remains.
+// TestPromiseAsPartOfAnother checks a preemptor that becomes a member of a gang while its victims
+// are being evicted. When that eviction fails, the reservation that the pod has as a member of the
+// gang remains.
 func TestPromiseAsPartOfAnother(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -182,8 +183,8 @@ func TestPromiseAsPartOfAnother(t *testing.T) {
 	})
 }
 
-// TestPromiseToANamesake checks a preemptor that is deleted and created again during its eviction.
-// When the eviction fails, the reservation of the new workload remains.
+// TestPromiseToANamesake checks a preemptor that is deleted and created again while its victims are
+// being evicted. When that eviction fails, the reservation of the new preemptor remains.
 func TestPromiseToANamesake(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -197,8 +198,8 @@ func TestPromiseToANamesake(t *testing.T) {
 		}
 		r.remove(p)
 		r.eventually("it is not wanted any more", func() bool { return !r.wants(0) })
-		// Wait until the old gang is forgotten. A new gang of the same name would otherwise wait
-		// until its evictions end.
+		// Wait until the old gang is forgotten. Until then, a new gang of the same name waits for
+		// the end of the old gang's evictions.
 		r.eventually("it is forgotten", func() bool { return !r.sched.waits.Evicting(r.sched.keyOf(p)) })
 		// The new workload does not need the first victim, which is on another node.
 		next := again(newPreemptor(r))
@@ -363,8 +364,8 @@ type nobodyWaits struct{ framework.Framework }
 func (nobodyWaits) GetWaitingPod(types.UID) fwk.WaitingPod     { return nil }
 func (nobodyWaits) GetPodInPreBind(types.UID) fwk.PodInPreBind { return nil }
 
-// TestVictimThatIsBoundMeanwhile checks that a victim that was just bound is deleted. It cannot
-// return to the queue, and no event would report the attempt.
+// TestVictimThatIsBoundMeanwhile checks that a victim that was just bound is deleted. The scheduler
+// must not try to return it to the queue: that would fail, and no event would report the failure.
 func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 	t.Parallel()
 	h := detached(&Inputs{})
@@ -451,7 +452,8 @@ func TestCacheThatIsBehind(t *testing.T) {
 		r.succeed(0)
 		r.eventually("it is tried", func() bool { return slices.Contains(r.active(), p.Name) })
 		r.cycle()
-		// A backoff takes at least one second, so a retry within half a second is none.
+		// A backoff takes at least one second, so a retry within half a second shows that the
+		// preemptor is not in backoff.
 		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Second/2, true, func(context.Context) (bool, error) {
 			return r.sched.waits.WaitsFor(r.sched.keyOf(p), engine.Pause) || slices.Contains(r.active(), p.Name), nil
 		})

@@ -78,8 +78,8 @@ func TestPromiseAtTheLimit(t *testing.T) {
 }
 
 // TestEvictionAtTheLimit checks that an eviction stops if more important work uses the room below
-// the limit of the queue. While the eviction is under way, its reservation must not block that
-// work.
+// the limit of the queue. While the eviction is under way, the reservation of its preemptor must
+// not block the more important work.
 func TestEvictionAtTheLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "2")...)

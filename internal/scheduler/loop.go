@@ -262,8 +262,8 @@ func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
 	if len(h.reserved.Of(key)) > 0 || key.Gang && h.isPartlyThrough(key) {
 		// A gang that runs in part needs no turn, because its placed members are useless until it
 		// is whole. It may still be queued: for its surplus, after a recall, or from the time
-		// before this scheduler led. While queued, it got no events, and its leader is unchanged,
-		// so retry it.
+		// before this scheduler led. Nothing has retried the gang while it was queued, so retry it
+		// here.
 		if h.turns.TurnOf(key, name) == admission.Admitted {
 			return false
 		}

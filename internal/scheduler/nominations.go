@@ -139,9 +139,9 @@ func (h *Scheduler) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 	return found
 }
 
-// nominationStanding returns the standing of a pod's nomination to a node. It is the standing of
-// the pod's reservation there, if there is one. In a group without a priority, it is the standing
-// of the lowest member.
+// nominationStanding returns the standing of a pod's nomination to a node. If the pod has a
+// reservation on the node, it is the standing of the reservation. A gang without a priority gets
+// reservations with the priority of its lowest member.
 func (h *Scheduler) nominationStanding(pod *corev1.Pod, node string) workload.Standing {
 	if r := h.reservedOn(node, pod.UID); r != nil {
 		return r.Standing

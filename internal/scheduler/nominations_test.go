@@ -113,8 +113,9 @@ func TestNominationOfOneThatIsDeleted(t *testing.T) {
 			nominee.Finalizers = []string{"test/stays"}
 			now := metav1.Now()
 			nominee.DeletionTimestamp = &now
-			// The gate keeps the pod in the scheduler's queue. A pod that returns to the queue just
-			// before its deletion is reported also stays there.
+			// The test uses a scheduling gate so that the scheduler's queue still has the deleted
+			// pod. A pod that returns to the queue just before the informer reports the deletion
+			// also stays there.
 			nominee.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/stays"}}
 			r.create(nominee)
 			r.nominate(nominee, "node-0")

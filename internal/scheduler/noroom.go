@@ -33,7 +33,8 @@ type equals struct {
 type noRoomDecision struct {
 	decision core.Decision
 	changes  snapshot.Changes
-	// respected maps the pods whose reservations excluded the preemptor to their nodes.
+	// respected maps each pod whose reservation excluded the preemptor to the node of the
+	// reservation.
 	respected map[types.UID]string
 	// promised are all pods with reservations.
 	promised sets.Set[types.UID]
@@ -94,8 +95,8 @@ func (p *Plugin) equalsOf(pre *preemptor, v *decisionView) (equals, bool) {
 	return equals{needs: needs, priority: pre.priority, never: pre.never, queue: pre.queue}, ok
 }
 
-// holds reports whether a cached decision is still valid. It is not if a change may have freed
-// room:
+// holds reports whether a cached decision is still valid. The decision is no longer valid if a
+// change may have freed room:
 //
 //   - A pod or a reservation that the decision counted has ended.
 //   - A node has changed, or a protection has ended.

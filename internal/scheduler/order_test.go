@@ -161,8 +161,9 @@ type refusing struct {
 func (refusing) Name() string { return refusedBy }
 
 // PreFilter skips the filter for pods without the annotation. The value of the annotation decides
-// whether it rejects a pod always, or only while no pod runs. It comes before DynamicResources,
-// whose PostFilter then fails.
+// whether PreFilter rejects a pod always, only while no pod runs, or never. The plugin runs before
+// DynamicResources. If this plugin rejects a pod, PreFilter of DynamicResources does not run, and
+// its PostFilter fails.
 func (r refusing) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !filters.Simulates(state) {
 		r.meanwhile(pod)

@@ -1,9 +1,14 @@
 package scheduler
 
-// exceedsNodes reports whether a preemptor without room does not fit even on empty nodes. Then the
-// deletion of a pod is no reason to retry it. Otherwise each deletion in any namespace would cost a
-// cycle for each such workload of one tenant. It returns false if it cannot know: for a tree of
-// groups, which is decided in parts, and while another plugin gates a member.
+// exceedsNodes reports whether a preemptor without room does not fit even on empty nodes. Such a
+// preemptor is not retried when a pod is deleted. If it were, each deletion in any namespace would
+// cost one cycle for each oversized workload of one tenant.
+//
+// exceedsNodes returns false if it cannot know the result:
+//
+//   - for a tree of groups, because parts of the tree are decided separately
+//   - for a gang with a member that another plugin gates
+//   - in a profile that does not check resources
 func (p *Plugin) exceedsNodes(made *cycleDecision) bool {
 	pre := &made.pre
 	if pre.keptOut != "" || pre.group != nil && pre.group.Tree != nil || !p.filtersResources() {

@@ -14,8 +14,9 @@ import (
 // oversized is the number of workloads of oversizedCrowd that exceed the nodes.
 const oversized = 12
 
-// oversizedCrowd returns a rig with two nodes of two CPUs each. The pods busy-0 and busy-1 fill them. Ten
-// gangs and a pod wait that are larger than a node, and a gang of three that needs three nodes.
+// oversizedCrowd returns a rig with two nodes of two CPUs each. The pods busy-0 and busy-1 fill the
+// nodes. Ten gangs and a pod wait, each larger than a node. A gang of three members also waits, and
+// needs three nodes.
 func oversizedCrowd(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t, nodes(2, "2")...)
@@ -38,8 +39,8 @@ func oversizedCrowd(t *testing.T) *rig {
 	return r
 }
 
-// TestDeletionsRetryOnlyWorkThatMayFit checks that the deletion of a pod costs a cycle for the gang
-// that fits then, and none for workloads that would not fit on empty nodes.
+// TestDeletionsRetryOnlyWorkThatMayFit checks how many cycles the deletion of a pod costs: one for
+// the gang that fits afterwards, and none for workloads that would not fit on empty nodes.
 func TestDeletionsRetryOnlyWorkThatMayFit(t *testing.T) {
 	t.Parallel()
 	r := oversizedCrowd(t)
@@ -67,8 +68,8 @@ func TestDeletionsRetryOnlyWorkThatMayFit(t *testing.T) {
 	}
 }
 
-// TestOversizedWorkFitsLater checks that workloads that exceed the nodes are retried once that may
-// have changed, although deletions do not retry them.
+// TestOversizedWorkFitsLater checks that workloads that exceed the nodes are retried after changes
+// that may let them fit. Deletions of pods do not retry them.
 func TestOversizedWorkFitsLater(t *testing.T) {
 	t.Parallel()
 	allLarge := []string{"single"}
@@ -122,8 +123,9 @@ func TestOversizedWorkFitsLater(t *testing.T) {
 	}
 }
 
-// TestOversizedWorkWaitsForNodesOnly checks that workloads that exceed the nodes do not wait for the
-// end of a reservation. Otherwise each reservation that ends would cost a cycle for each of them.
+// TestOversizedWorkWaitsForNodesOnly checks that workloads that exceed the nodes do not wait for
+// the end of a reservation. If they did, each reservation that ends would cost a cycle for each of
+// these workloads.
 func TestOversizedWorkWaitsForNodesOnly(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {

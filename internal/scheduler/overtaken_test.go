@@ -9,8 +9,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 )
 
-// TestOvertaken creates another pod for the first node, while victims on two nodes are evicted for
-// a gang.
+// TestOvertaken lets a gang preempt for one member on each of two nodes, and then creates another
+// pod for the first node. It checks whether the gang still needs its victims, and whether the other
+// pod is placed or preempts.
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -82,8 +83,9 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
-// TestLowerDoesNotOvertake checks that a reservation of lower standing takes no room from a
-// workload of higher standing, even if its eviction is complete.
+// TestLowerDoesNotOvertake checks that a reservation of lower standing takes no room from a gang of
+// higher standing. This holds even if only the victims of the lower reservation are terminating
+// already.
 func TestLowerDoesNotOvertake(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "5"), node("node-1", "2"))
@@ -116,8 +118,8 @@ func TestLowerDoesNotOvertake(t *testing.T) {
 	}
 }
 
-// TestOvertakenInTime checks that victims of a gang whose eviction has not begun keep running if
-// another pod takes the room.
+// TestOvertakenInTime checks a gang that loses its free room on one node to another pod, before its
+// victim on the other node is evicted. The gang no longer fits, so the victim keeps running.
 func TestOvertakenInTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "4"), node("node-1", "2"))

@@ -96,8 +96,8 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 }
 
 // atMost returns an upper bound of the number of members that will have passed their cycles. It
-// counts placed and planned members. It also counts members that may still be returned to the
-// queue, because a preemptor needs their room.
+// counts placed and planned members. It also counts assumed members that a preemptor may still
+// return to the queue to use their room.
 func (o *placements) atMost(key types.NamespacedName, members *gang.Members) int {
 	count := members.Placed() + o.gangs.Planned(gangKey(key))
 	o.rejecting.Lock()

@@ -34,7 +34,7 @@ type preemptor struct {
 	queue    string
 	priority int32
 	never    bool
-	// further is true for a group of a tree past minGroupCount.
+	// further is true for a group in a tree that is not needed for the minGroupCount of its parent.
 	further bool
 	// minCount is the number of members that must still be placed.
 	minCount int

@@ -120,7 +120,8 @@ const (
 	no
 )
 
-// Confine reports whether the scheduler's configuration makes a free pass wrong:
+// Confine reports whether the scheduler's configuration makes it wrong to admit workloads without a
+// turn (see isAdmittedFreely). This is the case in two situations:
 //
 //   - Arguments of a plugin restrict the nodes of pods that do not request it.
 //   - Arguments or an extender let pods use nodes with less free room than the quota ledger

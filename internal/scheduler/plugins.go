@@ -43,8 +43,8 @@ type Inputs struct {
 	Clock clock.WithTicker
 	// Derived finds the derived groups; nil if there are none. See [gang.Derived].
 	Derived Derived
-	// Trees finds the trees of groups; nil if there are none. Groups must return the groups of
-	// trees, too.
+	// Trees finds the trees of groups; nil if there are none. The Source in the field Groups must
+	// also return the groups of these trees.
 	Trees *gang.Trees
 	// Confined is the result of [Confine] for the scheduler's configuration.
 	Confined bool

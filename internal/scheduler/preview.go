@@ -27,7 +27,7 @@ type Preview struct {
 	// not blocked.
 	Held gang.Verdict
 	// RetryAt is the time when enough protections end, for a workload that is blocked at the limit
-	// of its queue; see [core.Decision].
+	// of its queue. It is in nanoseconds since 1970; see [core.Decision].
 	RetryAt int64
 	// Protected lists the protected units, for a workload at the limit of its queue.
 	Protected []core.ProtectedUnit
@@ -141,7 +141,7 @@ func (p *Plugin) preview(ctx context.Context, pre *preemptor, made *cycleDecisio
 }
 
 // previewAtLimit returns the Preview of a preemptor that the limit of its queue blocks. It makes
-// the decision again, because [Plugin.atLimit] does not return when the scheduler will retry.
+// the decision again, because the result of [Plugin.atLimit] lacks the time of the next retry.
 func (p *Plugin) previewAtLimit(ctx context.Context, pre preemptor, v gang.Verdict) (Preview, error) {
 	out := Preview{Held: v, Pods: pre.pods}
 	if v.Reason != v1alpha1.ReasonQueueLimit || pre.never || pre.minCount == 0 {

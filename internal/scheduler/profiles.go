@@ -105,8 +105,8 @@ func (ps *profiles) of(name string) *configv1alpha1.ReprieveArgs {
 	return ps.byName[name].args
 }
 
-// settleTime returns the settle time that all profiles have; false if the profiles differ. If they
-// are equal, callers need not find the profile of a gang's members.
+// settleTime returns the settle time that all profiles have; false if the profiles differ. With
+// equal times, callers need not find the profile of a gang's members.
 func (ps *profiles) settleTime() (same time.Duration, ok bool) {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
@@ -139,8 +139,8 @@ func (ps *profiles) minRuntimeOf(name string) *core.MinRuntime {
 	return ps.byName[name].minRuntime
 }
 
-// minRuntime returns the min-runtimes that all profiles have; false if the profiles differ. If they
-// are equal, callers need not find the profile of a group's members.
+// minRuntime returns the min-runtimes that all profiles have; false if the profiles differ. With
+// equal min-runtimes, callers need not find the profile of a group's members.
 func (ps *profiles) minRuntime() (only *core.MinRuntime, ok bool) {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
@@ -180,7 +180,7 @@ func (ps *profiles) recorder(name string) events.EventRecorder {
 }
 
 // groupOf returns the PodGroup that a pod is scheduled and preempted with; false for none. In a
-// profile that is not workload-aware, pods have no group. Pods of other schedulers have one.
+// profile that is not workload-aware, pods have no group. Pods of other schedulers can have one.
 func (r *clusterIndex) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	key, ok := r.derived.GroupOf(pod)
 	if !ok {

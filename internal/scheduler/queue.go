@@ -77,7 +77,8 @@ func (p *Plugin) hintClaim(logger klog.Logger, pod *corev1.Pod, oldObj, newObj a
 }
 
 // isGivenBack reports whether a change of a claim releases devices. The claim has lost its devices,
-// or it was a deleted claim for an extended resource that no longer blocks its pod.
+// or it was deleted while it had devices. The deletion of a claim for an extended resource also
+// counts, because such a claim no longer blocks its pod.
 func isGivenBack(before, after *resourceapi.ResourceClaim) bool {
 	if before == nil {
 		return false
@@ -106,8 +107,9 @@ func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
 }
 
 // hintPodDeleted skips workloads that no deletion can help, because they exceed the nodes. It skips
-// the deletion of a pending victim as long as other victims must still terminate. For pods that are
-// sent back in memory, this is the only event, because no informer reports them.
+// the deletion of a pending victim as long as other victims must still terminate. For victims that
+// return to the queue instead of being deleted, this is the only event, because no informer reports
+// their return.
 func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	if !p.sched.represents(pod) || p.sched.waits.WaitsFor(p.sched.keyOf(pod), engine.Nodes) {
 		return fwk.QueueSkip, nil

@@ -104,8 +104,8 @@ func (h *Scheduler) queuesChanged() {
 	h.ended(engine.Protection)
 }
 
-// releaseDisallowed releases reservations that the workload's queue no longer allows. Without this,
-// the workload would keep the room while its queue blocks it.
+// releaseDisallowed releases the reservations of each workload whose queue no longer allows them.
+// Without this, the workload would keep the room while its queue blocks it.
 func (h *Scheduler) releaseDisallowed() {
 	h.releaseDisallowedAmong(h.reserved.Keys(), "its queue has changed")
 }
@@ -123,7 +123,7 @@ func (h *Scheduler) releaseDisallowedAmong(keys []workload.Key, why string) {
 // isDisallowed reports whether a workload's queue no longer allows the workload's reservations.
 // Possible reasons are that the work is in another queue, the queue is unusable, or a limit is too
 // low. For a workload that waits for terminating pods, these pods do not count as usage. A gang
-// with a plan does not wait for any.
+// with a plan does not wait for terminating pods.
 func (b *ledger) isDisallowed(key workload.Key) bool {
 	if !b.asksForQueues() {
 		return false
@@ -162,8 +162,8 @@ func (b *ledger) exceedsLimits(key workload.Key, reserved []*engine.Reservation)
 	if !key.Gang || b.gangs.Planned(key) == 0 {
 		gone = b.departing()
 	}
-	// Some of these pods may have been assumed since the reservations were read. They must not
-	// count twice.
+	// Some pods of the workload may have been assumed since its reservations were read. They must
+	// not count twice, so leave them out of the others.
 	others := slices.DeleteFunc(b.placedOrReserved(func(r *engine.Reservation) bool { return r.KeepsFrom(reserved[0].Standing) }), own.Has)
 	n, _ := b.quotas.Room(reserved[0].Queue, requests, others, gone)
 	return n < len(requests)
@@ -298,9 +298,9 @@ func (b *ledger) recharge(pod *corev1.Pod) (all queue.Change) {
 	return all
 }
 
-// withinLimits removes pods from a preemptor that do not fit below the limits of its queue. If too
-// few pods remain, it returns a verdict that names the limit. Pods in gone do not count as usage.
-// Reservations of less important work count only if the preemptor also fits beside them.
+// withinLimits removes from a preemptor the pods that do not fit below the limits of its queue. If
+// too few pods remain, it returns a verdict that names the limit. Pods in gone do not count as
+// usage. Reservations of less important work count only if the preemptor also fits beside them.
 func (b *ledger) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 	if !b.quotas.Used() || pre.queue == "" {
 		return gang.Verdict{}
@@ -466,8 +466,8 @@ func (h *Scheduler) blockedByQueue(pod *corev1.Pod) gang.Verdict {
 	})
 }
 
-// placedOrReserved returns the pods that have a place that the API server does not show yet: all
-// assumed pods, and the pods whose reservation counts accepts.
+// placedOrReserved returns the pods that have a place, but no node in the API yet. These are all
+// assumed pods, and the pods of the reservations that the function counts accepts.
 func (b *ledger) placedOrReserved(counts func(*engine.Reservation) bool) []types.UID {
 	// For a moment, a pod that is being placed is assumed and also has its reservation.
 	assumed := b.records.Assumed()

@@ -76,7 +76,7 @@ type rig struct {
 	meanwhile func(*corev1.Pod)
 	// unreserved is called with every pod that gives up its node in Unreserve.
 	unreserved func(*corev1.Pod)
-	// stop ends the scheduler. The client can be used for another one.
+	// stop ends the scheduler. Another scheduler can use the client afterwards.
 	stop func()
 }
 

@@ -277,7 +277,7 @@ func (h *Scheduler) reviewSharedNodes(key workload.Key) {
 	}
 }
 
-// isShared reports whether a node has a reservation of a workload that is not in than.
+// isShared reports whether a node has a reservation of a workload that is not in the set than.
 func (h *Scheduler) isShared(node string, than sets.Set[workload.Key]) bool {
 	return slices.ContainsFunc(h.reserved.On(node), func(r *engine.Reservation) bool {
 		key, ok := h.reserved.KeyOf(r.UID)

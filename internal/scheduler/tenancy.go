@@ -304,8 +304,8 @@ func (h *Scheduler) priorityBoundsChanged() {
 }
 
 // rechargeWaiting charges waiting pods to their current queues, and restarts workloads whose queue
-// has changed. It also charges pods on nodes whose queue has changed. For example, pods of other
-// schedulers may have gained access to a queue.
+// has changed. It also charges a pod with a node if the queue of the pod has changed. For example,
+// pods of other schedulers may have gained access to a queue.
 func (h *Scheduler) rechargeWaiting() {
 	placed, moved := h.chargeAll(metav1.NamespaceAll, func(pod *corev1.Pod) bool {
 		return pod.Spec.NodeName == "" || h.quotas.CountsFor(pod.UID) != h.queueOf(pod)

@@ -138,7 +138,7 @@ func TestRetriedWhenTolerationEnds(t *testing.T) {
 
 // TestRetriedWhenAClockThatHasBegunSinceEnds checks a toleration whose period begins after the
 // decision: the time when the victim was scheduled was not known at the decision. The preemptor
-// must be retried at its end.
+// must be retried when the period ends.
 func TestRetriedWhenAClockThatHasBegunSinceEnds(t *testing.T) {
 	t.Parallel()
 	const seconds = 3

@@ -287,8 +287,8 @@ func TestTreeIsNotPlacedInPart(t *testing.T) {
 	}
 }
 
-// TestTreeTakesOverItsMembers creates pods before their PodGroup, and the PodGroup in a tree. No
-// fact about the PodGroup as a workload is left.
+// TestTreeTakesOverItsMembers creates pods first, and then their PodGroup as a part of a tree. The
+// scheduler must keep no state of the PodGroup as a separate workload.
 func TestTreeTakesOverItsMembers(t *testing.T) {
 	t.Parallel()
 	f := newForest(t, nodes(2, "1")...)

@@ -7,7 +7,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TurnBack returns a victim to the queue that waits at Permit or is in PreBind. Such a victim has
+// TurnBack returns a victim that waits at Permit or is in PreBind to the queue. Such a victim has
 // not started anywhere, so it need not be deleted. TurnBack returns false for a victim that is
 // bound or being bound.
 func (p *Plugin) TurnBack(victim *corev1.Pod) bool {

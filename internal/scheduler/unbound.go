@@ -269,8 +269,8 @@ func shortened(message string) string {
 	return string(runes[:most]) + "…"
 }
 
-// withSentence returns a status with a sentence added to its message. It keeps the errors in the
-// status that the framework reads.
+// withSentence returns a status with a sentence added to its message. It keeps the errors that the
+// framework reads from the status.
 func withSentence(status *fwk.Status, sentence string) *fwk.Status {
 	err := status.AsError()
 	var fit *framework.FitError

@@ -20,7 +20,8 @@ func TestLeaderThatIsRefusedForGood(t *testing.T) {
 	r.create(on(pod("v-0", "", "1", 0), "node-0"), on(pod("v-1", "", "1", 0), "node-1"))
 	r.gangOf("g", 2, 10)
 	all := members("g", 3, "1", 10)
-	// The rejected pod must differ from the others. A real pod would have a claim of its own.
+	// The label puts the rejected pod into a class of its own for planning. A real pod would differ
+	// by a ResourceClaim.
 	refused := all[0]
 	refused.Annotations, refused.Labels["kind"] = map[string]string{refusedBy: "for good"}, "other"
 	r.snapshot()

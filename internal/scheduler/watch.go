@@ -518,8 +518,9 @@ func (h *Scheduler) release(key types.NamespacedName, failed *corev1.Pod, why st
 	}
 }
 
-// rejectWaiting rejects the members of a gang that wait at Permit, except the failed one. It
-// rejects each member only once, and returns the number of rejected members.
+// rejectWaiting rejects the members of a gang that wait at Permit, except the failed one. It skips
+// members that were rejected before, and returns the number of the others. That number includes
+// members whose rejection failed.
 func (h *Scheduler) rejectWaiting(key types.NamespacedName, failed types.UID, why string) int {
 	// The lock prevents two goroutines from rejecting the same pod.
 	h.rejecting.Lock()
