@@ -17,7 +17,8 @@ import (
 
 // NewClientset returns a client that reads pods with spec.workloadRef. It presents the reference to
 // a Workload's group as a PodGroup in spec.schedulingGroup. The current Go type of pods lacks
-// spec.workloadRef, so the dynamic client pods reads them. All other calls go to c.
+// spec.workloadRef, so the returned client reads pods through the dynamic client. All other calls
+// go to c.
 func NewClientset(c kubernetes.Interface, pods dynamic.Interface) kubernetes.Interface {
 	return &clientset{Interface: c, pods: pods}
 }

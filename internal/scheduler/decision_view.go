@@ -15,8 +15,8 @@ import (
 // decision depends on.
 type decisionView struct {
 	*snapshot.View
-	// mark is the time of the view, in the order of the causes that have ended. The preemptor does
-	// not wait for a cause that has ended after the mark.
+	// mark is the state of the waiting list when the view was taken. If a cause of waiting has
+	// ended since the mark, the preemptor does not wait for it, but is retried.
 	mark engine.Mark
 	// seen identifies the state of the running groups at the time of the view; see
 	// [eviction.Order].
@@ -25,8 +25,8 @@ type decisionView struct {
 	promised []snapshot.RankedRoom
 	// own holds the preemptor's reservations, in the order of its plan.
 	own []*engine.Reservation
-	// kept holds the room for lost members of other gangs that the preemptor must not use. This
-	// room also counts among the reservations of other workloads.
+	// kept holds the room that the preemptor must leave to lost members of other gangs. This room
+	// also counts among the reservations of other workloads.
 	kept []*engine.Reservation
 }
 

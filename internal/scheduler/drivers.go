@@ -48,8 +48,8 @@ func (b *ledger) scopeOf(pod *corev1.Pod) scope {
 	return scope{namespace: pod.Namespace}
 }
 
-// driverOf returns the workers that a driver needs. It returns false if the pod is no driver, or if
-// its profile sets no bound.
+// driverOf returns the workers that a driver needs. It returns false if the pod is no driver, if it
+// needs no workers, or if its profile does not bound the number of drivers.
 func (r *clusterIndex) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
 	args := r.profiles.of(pod.Spec.SchedulerName)
 	if args == nil || !*args.WorkloadAware || *args.Drivers.WithoutWorkers == 0 || !gang.MayDrive(pod, r.derived) {

@@ -78,8 +78,8 @@ func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *core
 	short, nowhere := v.Cluster.ShortOf(p.input(&pre, v, classes))
 	if !nowhere || v.LacksResource() {
 		if !promised {
-			// No node has the resource, but a DeviceClass may map it to devices. The filters check
-			// that.
+			// A node may have room now. Or no node has the resource, but a DeviceClass may map it
+			// to devices. The filters check that.
 			p.unschedulable.asks.Delete(a)
 		}
 		return nil

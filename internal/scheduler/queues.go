@@ -320,7 +320,8 @@ func (b *ledger) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 	n, over := b.roomBeside(pre, b.reservedByOthers(pre), gone)
 	if n < need && pre.minCount > 0 {
 		if n, over = b.roomBeside(pre, b.reservedAbove(pre), gone); n > need {
-			// Reservations of other work must not be released for surplus members.
+			// Allow only the needed members, because reservations of other work must not be
+			// released for surplus members.
 			n = need
 		}
 	}

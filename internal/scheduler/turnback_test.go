@@ -157,7 +157,7 @@ func TestNobodyGetsThroughWithVictims(t *testing.T) {
 			p := pod("p", "", "1", 10)
 			p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: r.placeOf(g.Key)}
 			r.create(p)
-			// The pod's cycle comes before the cycle of the third member.
+			// The cycle of the preemptor p comes before the cycle of the third member.
 			r.cycle()
 			if len(r.evictor.orders) != 1 {
 				t.Fatalf("%d preemptions", len(r.evictor.orders))
