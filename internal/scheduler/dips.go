@@ -69,8 +69,8 @@ func hasTemporaryTaint(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return mayBeTemporary(&taint) })
 }
 
-func newDips(lasts time.Duration) *dips {
-	return &dips{lasts: lasts, nodes: make(map[string]nodeDips), seen: make(map[string]*corev1.Node)}
+func newDips() *dips {
+	return &dips{lasts: dipTime, nodes: make(map[string]nodeDips), seen: make(map[string]*corev1.Node)}
 }
 
 // follow records an update of a node from before to after. For a new node, before has no resources

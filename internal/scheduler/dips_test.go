@@ -55,7 +55,7 @@ func TestDips(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, began, now := newDips(10*time.Second), time.Unix(0, 0), node("a", "8")
+			d, began, now := newDips(), time.Unix(0, 0), node("a", "8")
 			for _, step := range tt.steps {
 				moment := began.Add(time.Duration(step.after) * time.Second)
 				if step.cpu != "" {
@@ -115,7 +115,7 @@ func TestTemporaryTaints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, began, now := newDips(10*time.Second), time.Unix(0, 0), node("a", "8")
+			d, began, now := newDips(), time.Unix(0, 0), node("a", "8")
 			for _, step := range steps {
 				moment, next := began.Add(time.Duration(step.after)*time.Second), now.DeepCopy()
 				next.Spec.Taints = step.taints
@@ -143,7 +143,7 @@ func TestDipBeforeTheHandler(t *testing.T) {
 	notReady(less)
 	offersCPU("2")(less)
 	stored := ready
-	d := newDips(10 * time.Second)
+	d := newDips()
 	d.latest = func(string) (*corev1.Node, time.Time) { return stored, began }
 	if _, dips := d.endOf("a"); dips {
 		t.Error("An unknown node has a dip")

@@ -128,7 +128,7 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 		e = engine.New(nil)
 	}
 	h := &Scheduler{
-		ledger: &ledger{placements: &placements{clusterIndex: r, gangs: e.Gangs, records: e.Pods}, quotas: queue.NewLedger(), reserved: e.Reservations, dips: newDips(dipTime)},
+		ledger: &ledger{placements: &placements{clusterIndex: r, gangs: e.Gangs, records: e.Pods}, quotas: queue.NewLedger(), reserved: e.Reservations, dips: newDips()},
 		engine: e, waits: e.Waits, turns: e.Turns, unbound: e.Unbound,
 		evictor: in.Evictor, handle: handle, finished: finished, metrics: in.Metrics, clock: in.Clock,
 		decisions: in.Decisions, recorder: in.Recorder, refused: in.Refused, doubted: newDoubts(r.hasNode),
