@@ -90,9 +90,9 @@ func lowestClass(s *stage.Stage) {
 	s.Runs("ray-", 3)
 }
 
-// addedRole adds a worker group to a running RayCluster. The added pods must run with the gang.
-// Pods with a lower class than the gang must wait, because the gang's priority would be too high
-// for them.
+// addedRole adds a worker group to a running RayCluster. The added pods must run with the gang. A
+// further pod with a lower class than the gang must wait, because the gang's priority would be too
+// high for it.
 func addedRole(s *stage.Stage) {
 	s.AddNodes(5, "a")
 	cluster := ray(s, false, rayGroup("gpu", 1, 0))
@@ -105,9 +105,11 @@ func addedRole(s *stage.Stage) {
 		s.Fatal(err)
 	}
 	rayPod(s, cluster, "ray-cpu-0", "cpu", "urgent")
-	rayPod(s, cluster, "ray-cpu-1", "cpu", "idle")
-	says(s, "ray-cpu-1", v1alpha1.ReasonPriorityAbovePods, "higher class")
-	s.Runs("ray-", 3)
+	rayPod(s, cluster, "ray-cpu-1", "cpu", "urgent")
+	s.Runs("ray-", 4)
+	rayPod(s, cluster, "ray-cpu-2", "cpu", "idle")
+	says(s, "ray-cpu-2", v1alpha1.ReasonPriorityAbovePods, "higher class")
+	s.Runs("ray-", 4)
 }
 
 // says waits until a pod whose name has the prefix reports the reason why it waits, in a condition
