@@ -118,8 +118,8 @@ func startCluster(ctx context.Context, binDir string) (*playground.Playground, e
 	})
 }
 
-// writeConfig writes a configuration file for the scheduler. It has default values, and one profile
-// with the name of the default scheduler.
+// writeConfig writes a configuration file for the scheduler, without leader election and with a
+// short back-off. Its only profile has the name of the default scheduler.
 func writeConfig(dir, kubeconfig string) (string, error) {
 	text := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

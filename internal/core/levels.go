@@ -10,9 +10,9 @@ import "slices"
 type PreferredLevel struct {
 	// Key is the label.
 	Key string `json:"key"`
-	// Homes are the distinct domains of the members that already have a node. It contains "" if one
-	// of these members is on a node without the label. Further members should use one of the named
-	// homes.
+	// Homes has the distinct domains of the members that already have a node. It contains "" if one
+	// of these members is on a node without the label. Further members should use one of the
+	// domains other than "".
 	Homes []string `json:"homes,omitempty"`
 	// Of has the domain of each node in Snapshot.Nodes, by index; "" for a node in no domain.
 	Of []string `json:"-"`
@@ -72,8 +72,8 @@ func (l *PreferredLevel) hasDomain(nodes []int32) bool {
 	return slices.ContainsFunc(nodes, func(n int32) bool { return l.Of[n] != "" })
 }
 
-// confined returns the problem for members that must share a domain of to. The result and v share
-// the cached answers of the oracle.
+// confined returns a copy of the problem. Its members must be in one domain of the given
+// RequiredDomain. The copy uses the same cached answers of the oracle as v.
 func (v *problem) confined(to *RequiredDomain) *problem {
 	w, p := *v, *v.p
 	p.Domain = to

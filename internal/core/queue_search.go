@@ -97,8 +97,8 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, []int32, bool) {
 	return sub.infeasible(), nil, false
 }
 
-// bar adds the potential victims that the exceeded bound limits to the set without. It does not add
-// units of the rejected outcome that may be evicted together.
+// bar fills the set without: it adds the potential victims that count against the exceeded bound.
+// It leaves out the victims of the rejected outcome that together stay within the bound.
 func (c *queuePolicy) bar(refused *overBound, ranks []int32, without map[int32]bool) {
 	kept, l := make(map[int32]bool), c.ledger()
 	for _, u := range slices.Backward(refused.victims) {

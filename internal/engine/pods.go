@@ -38,8 +38,9 @@ type pod struct {
 	// seated is true if the plan of a gang has a node for the pod, and the pod's own attempt is
 	// still to come.
 	seated bool
-	// elsewhere is true if the pod was rejected on the node with its reservation. It becomes false
-	// when an attempt has considered the other nodes.
+	// elsewhere is true if the next attempt must also consider nodes without the pod's reservation,
+	// because the pod was rejected on the node with its reservation. It becomes false after that
+	// attempt.
 	elsewhere bool
 	// node is the node that the pod is assumed on; "" for none. seal is the text of the pod's
 	// [Terms].

@@ -96,8 +96,8 @@ func TestResources(t *testing.T) {
 }
 
 // TestDevicesOfBothKinds has a DeviceClass that maps to the GPU resource. GPUs of device plugins
-// must count as without the DeviceClass. A node without a device plugin must admit as many pods as
-// it has devices.
+// must count in the same way as if there were no DeviceClass. A node without a device plugin must
+// admit as many pods as it has devices.
 func TestDevicesOfBothKinds(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

@@ -52,10 +52,11 @@ type course struct {
 }
 
 // FromLog creates the input of a simulation from a decision log. The input starts with the first
-// cluster of the log. It includes the work that arrived later, with the running times in the log.
+// complete state of the cluster in the log. It also has the work that arrived after that state,
+// with the running times in the log.
 //
 // load returns the scheduler configuration for a cluster. FromLog returns ErrNoCluster for a log
-// that contains no cluster.
+// that contains no complete state of a cluster.
 func FromLog(ctx context.Context, log *replay.Log, load func(context.Context, *inventory.Inventory) (*config.KubeSchedulerConfiguration, error), a Assumptions) (*simulation.Input, *Facts, error) {
 	c := &course{
 		evicted: log.Evicted(), byUID: make(map[types.UID]*slot), byName: make(map[types.NamespacedName]*slot), vacant: make(map[string][]*slot),

@@ -225,9 +225,12 @@ func (b *ledger) shares() admission.Shares {
 
 // beginTurns admits the workloads that have the next turns.
 func (h *Scheduler) beginTurns(now time.Time) {
-	// A standby schedules nothing, so its turns would never be used. By the time it leads, all
-	// queued work would be admitted. Computing shares is slow, and each end of a turn calls this
-	// function, so check first whether a turn can begin.
+	// A standby must begin no turns. It schedules nothing, so each turn would time out and the next
+	// one would begin. By the time the standby leads, all queued work would be admitted, in any
+	// order.
+	//
+	// Computing shares is slow, and each end of a turn calls this function. So check first whether
+	// a turn can begin.
 	if !h.leads.Load() || !h.turns.CanBegin(now) {
 		return
 	}

@@ -265,9 +265,9 @@ func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 	}
 }
 
-// TestMemberThatIsOnItsWayBack checks a gang with a member that the framework still has on a node
-// for a moment. The gang will fit without victims once the framework has forgotten that node. It
-// must not evict other pods for the room of its own member.
+// TestMemberThatIsOnItsWayBack checks a gang with a member that was rejected after it got a node.
+// For a moment, the framework still counts the member on that node. After that moment, the gang
+// fits without victims. So it must not evict other pods for the room that its own member occupies.
 func TestMemberThatIsOnItsWayBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

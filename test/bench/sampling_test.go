@@ -60,8 +60,8 @@ func cpuTime() time.Duration {
 }
 
 // interleave runs the sides alternately for a number of rounds, so that other load on the machine
-// affects all sides equally. Before the runs of a side, it collects garbage. If a side has several
-// runs in each round, interleave first runs it once without recording.
+// affects all sides equally. In each round, it collects garbage before the runs of a side. If the
+// side has several runs in each round, one more run comes before them, which is not recorded.
 func interleave(rounds int, sides ...side) []samples {
 	out := make([]samples, len(sides))
 	for range rounds {

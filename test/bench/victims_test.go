@@ -131,8 +131,9 @@ func (r *report) writeVictims(b *strings.Builder) {
 Each row is the decision for one gang. *Victims* counts the evicted pods. *Workloads* counts the
 PodGroups and single pods with at least one evicted pod. *Highest priority* is the highest priority
 of a victim. *Over budget* counts the evictions beyond the allowance of a PodDisruptionBudget.
-*Placed* counts the members with a node. *CPU p50* is the median CPU time of a decision. *Ratio* is
-upstream's CPU time divided by Reprieve's.
+*Gang* describes the members, and ends with their number. *Placed* counts the members with a node.
+*CPU p50* is the median CPU time of a decision. *Ratio* is upstream's CPU time divided by
+Reprieve's.
 
 `)
 	row(b, "Cluster", "Gang", "Victims", "upstream", "Workloads", "upstream", "Highest priority", "upstream",

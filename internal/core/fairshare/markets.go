@@ -141,7 +141,8 @@ func (s *sharing) markets() []Market {
 	return out
 }
 
-// cut divides a market into two: the pools in short, and the other pools.
+// cut divides a market into two. scarce has the pools in the set short, and the classes that can
+// use no other pool of the market. rest has the other pools and classes.
 func (s *sharing) cut(m Market, short uint64) (scarce, rest Market) {
 	scarce.Pools, rest.Pools = short, m.Pools&^short
 	for _, i := range m.classes {

@@ -116,8 +116,8 @@ func testImageVersion(t *testing.T, config imageConfig, root string) {
 // testImageSchedules runs the image as a scheduler on a cluster, and checks that it places a pod.
 func testImageSchedules(t *testing.T, config imageConfig, root string) {
 	probe := container{Root: root, Args: append(config.Config.Entrypoint, "--version")}
-	// When a thread ends, the kernel kills the child processes that the thread has started. So lock
-	// this goroutine to its thread while the container runs.
+	// The container sets a parent-death signal, so the kernel kills it when the thread that started
+	// it ends. So lock this goroutine to its thread while the container runs.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if output, err := probe.command(t).CombinedOutput(); err != nil {
