@@ -12,6 +12,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
 // Client is a client that presents CompositePodGroups as PodGroups. It can get and list them and
@@ -46,16 +47,8 @@ func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...clien
 	if !ok || groups.Continue != "" {
 		return nil
 	}
-	whole := make([]client.ListOption, 0, len(opts)+1)
-	// A continue token is valid only for the list of PodGroups, so the list of CompositePodGroups
-	// has none.
-	for _, opt := range opts {
-		if _, isToken := opt.(client.Continue); !isToken {
-			whole = append(whole, opt)
-		}
-	}
 	var all v1alpha1.CompositePodGroupList
-	if err := c.Client.List(ctx, &all, append(whole, client.Limit(0))...); err != nil {
+	if err := c.Client.List(ctx, &all, native.Unpaged(opts)...); err != nil {
 		return err
 	}
 	for i := range all.Items {

@@ -331,7 +331,7 @@ func TestAnnotations(t *testing.T) {
 }
 
 // TestPodsThatCountAnew checks that the size of a gang follows the current annotations of its pods,
-// regardless of which pod was seen first.
+// in any order of the pods.
 func TestPodsThatCountAnew(t *testing.T) {
 	t.Parallel()
 	const name, count = "gang.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/min-available"

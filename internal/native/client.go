@@ -52,6 +52,18 @@ func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	return nil
 }
 
+// Unpaged returns the options of a list for a second list of another kind, which has one page. A
+// continue token is valid only for the kind of the first list.
+func Unpaged(opts []client.ListOption) []client.ListOption {
+	out := make([]client.ListOption, 0, len(opts)+1)
+	for _, opt := range opts {
+		if _, isToken := opt.(client.Continue); !isToken {
+			out = append(out, opt)
+		}
+	}
+	return append(out, client.Limit(0))
+}
+
 // List reads objects. In a list of PodGroups, the PodGroups of scheduling.k8s.io follow on the last
 // page.
 func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
@@ -64,14 +76,7 @@ func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...clien
 	}
 	all := &unstructured.UnstructuredList{}
 	all.SetGroupVersionKind(c.kind.GroupVersion().WithKind(c.kind.Kind + "List"))
-	whole := make([]client.ListOption, 0, len(opts)+1)
-	// A continue token is valid only for the list of reprieve.dev, so the second list has none.
-	for _, opt := range opts {
-		if _, isToken := opt.(client.Continue); !isToken {
-			whole = append(whole, opt)
-		}
-	}
-	if err := c.Client.List(ctx, all, append(whole, client.Limit(0))...); err != nil {
+	if err := c.Client.List(ctx, all, Unpaged(opts)...); err != nil {
 		return err
 	}
 	for i := range all.Items {

@@ -13,7 +13,7 @@ import (
 // logTailLines is the number of log lines in an ExitError.
 const logTailLines = 20
 
-// ExitError reports that a component ended although nobody asked it to.
+// ExitError reports that a component ended before the playground stopped it.
 type ExitError struct {
 	// Component is the component's name.
 	Component string

@@ -160,8 +160,8 @@ func TestRetriedWhenAClockThatHasBegunSinceEnds(t *testing.T) {
 }
 
 // TestOneClockForAGang checks a gang that was never complete. The toleration protects all its
-// members from the time when the last member was scheduled, regardless of which nodes were read
-// since.
+// members from the time when the last member was scheduled. Later reads of single nodes do not
+// change that time.
 func TestOneClockForAGang(t *testing.T) {
 	t.Parallel()
 	for name, whole := range map[string]bool{"taken whole": true, "taken one by one": false} {

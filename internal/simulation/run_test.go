@@ -310,7 +310,7 @@ func TestPreemptorWait(t *testing.T) {
 	}
 }
 
-// TestStopsInSimulation checks two gangs of equal priority, one of which is preempted and restarts.
+// TestStopsInSimulation checks two gangs of equal priority. One gang is preempted and restarts.
 // If the order counts stops, the next preemption stops the gang that was not stopped before.
 // Otherwise it stops the gang that was stopped before, because that gang started last.
 func TestStopsInSimulation(t *testing.T) {
