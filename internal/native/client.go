@@ -36,8 +36,8 @@ func NewObject(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
-// Get reads an object. If reprieve.dev has no PodGroup with the key, Get reads the PodGroup of
-// scheduling.k8s.io.
+// Get reads an object. If reprieve.dev has no PodGroup with the key, Get reads it from
+// scheduling.k8s.io instead.
 func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	err := c.Client.Get(ctx, key, obj, opts...)
 	pg, ok := obj.(*v1alpha1.PodGroup)
