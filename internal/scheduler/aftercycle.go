@@ -96,7 +96,7 @@ func (h *Scheduler) outcomeUnknown(key workload.Key, pod *corev1.Pod) {
 func (p *Plugin) show(key workload.Key, pod *corev1.Pod, node string) *fwk.PostFilterResult {
 	if node != "" {
 		p.sched.records.Shows(string(pod.UID), key)
-		if p.sched.inflates(pod) {
+		if p.sched.index.inflates(pod) {
 			// The framework would rank the nomination by the pod's own priority, which is too high
 			// here. The reservation keeps the room instead, and the evictor writes the nomination
 			// to the API.
@@ -110,7 +110,7 @@ func (p *Plugin) show(key workload.Key, pod *corev1.Pod, node string) *fwk.PostF
 // retries the workload. The framework wrote the nomination at the end of the cycle, after the
 // reservation had ended.
 func (h *Scheduler) releaseNominated(key workload.Key, pod *corev1.Pod) {
-	if h.records.IsAssumed(string(pod.UID)) || h.reserved.Has(string(pod.UID)) || !h.awaitsPlace(pod) {
+	if h.records.IsAssumed(string(pod.UID)) || h.reserved.Has(string(pod.UID)) || !h.index.awaitsPlace(pod) {
 		return
 	}
 	h.withdraw([]*corev1.Pod{pod})
@@ -130,12 +130,12 @@ func (h *Scheduler) releaseNominated(key workload.Key, pod *corev1.Pod) {
 //
 // The plugin that rejected the pod retries it after a change.
 func (h *Scheduler) rejectedEarly(key workload.Key, pod *corev1.Pod) {
-	if !h.reserved.Has(string(pod.UID)) || h.waits.Evicting(key) || h.records.IsAssumed(string(pod.UID)) || !h.awaitsPlace(pod) {
+	if !h.reserved.Has(string(pod.UID)) || h.waits.Evicting(key) || h.records.IsAssumed(string(pod.UID)) || !h.index.awaitsPlace(pod) {
 		return
 	}
 	const why = "another plugin rejects the pod regardless of free capacity"
 	happened(logOf(context.Background(), key), "Took a promise back", why)
-	if g := h.gangOf(pod); g != nil {
+	if g := h.index.gangOf(pod); g != nil {
 		if _, planned := h.gangs.PlannedNode(gangKey(g.Key), string(pod.UID)); planned {
 			// The pod's cycle has ended, so planFailed gets no failed member. Retry the pod here.
 			if h.planFailed(g, nil, "member "+pod.Name+" is refused: "+why); !h.gangs.Stuck(gangKey(g.Key)) {

@@ -84,7 +84,7 @@ func TestLowestMemberMayBeReserved(t *testing.T) {
 	g.Priority, g.PodPriorities = nil, true
 	r.create(inSpec(pod("g-0", "", "1", 9), "g"), inSpec(pod("g-1", "", "1", 2), "g"))
 	r.sched.gangs.Reserve(gangKey(g.Key), "uid-g-1", "node-0")
-	m := r.sched.members(g.Key)
+	m := r.sched.placements.members(g.Key)
 	if pre := r.plugin.gangPreemptor(g, &m); pre.priority != 2 || len(pre.pods) != 1 {
 		t.Errorf("%d members stand at %d, want 1 at 2", len(pre.pods), pre.priority)
 	}

@@ -33,7 +33,7 @@ func (h *Scheduler) retryGated() {
 		return
 	}
 	for _, key := range h.gangs.Unled() {
-		if members := h.members(nameOf(key)); len(members.Pending) > 0 && !h.waits.Evicting(key) {
+		if members := h.placements.members(nameOf(key)); len(members.Pending) > 0 && !h.waits.Evicting(key) {
 			h.retrySoon(nameOf(key))
 		}
 	}
@@ -51,11 +51,11 @@ func (h *Scheduler) retryGated() {
 // ReprieveGate gates do not get the events of other plugins.
 func (h *Scheduler) retryLed(lead *engine.Lead) {
 	key := nameOf(lead.Gang)
-	g, ok := h.groups.Group(key)
+	g, ok := h.index.groups.Group(key)
 	if !ok || h.waits.Evicting(lead.Gang) || h.turns.Holds(lead.Gang) {
 		return
 	}
-	members := h.members(key)
+	members := h.placements.members(key)
 	if lead.Yielded {
 		if _, _, verdict := h.gate(key); verdict != (gang.Verdict{}) {
 			// The gate blocks the gang. The gang is retried when the gate's cause ends.
@@ -64,7 +64,7 @@ func (h *Scheduler) retryLed(lead *engine.Lead) {
 		able := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool {
 			return members.Reserved.Has(pod.UID) || !h.entersQueue(pod)
 		})
-		if len(able) > 0 && len(able) >= h.lacking(g, &members, able) {
+		if len(able) > 0 && len(able) >= h.placements.lacking(g, &members, able) {
 			h.retrySoon(key)
 		}
 		return
@@ -80,7 +80,7 @@ func (h *Scheduler) retryLed(lead *engine.Lead) {
 // and the evictions call blockedBy at intervals.
 func (h *Scheduler) blockedBy(key workload.Key) string {
 	if !key.Gang {
-		pod, ok := h.podOf(key)
+		pod, ok := h.index.podOf(key)
 		switch {
 		case !ok:
 			return ""
@@ -150,19 +150,19 @@ func (m *keptOutMember) String() string {
 // isBlockedByGroup reports whether the group or the owner of a pod blocks the pod. It does not
 // check queues or other plugins.
 func (h *Scheduler) isBlockedByGroup(pod *corev1.Pod) bool {
-	if h.derived.Hold(pod) != (gang.Verdict{}) || gang.Contradiction(pod) != (gang.Verdict{}) {
+	if h.index.derived.Hold(pod) != (gang.Verdict{}) || gang.Contradiction(pod) != (gang.Verdict{}) {
 		return true
 	}
-	key, ok := h.groupOf(pod)
+	key, ok := h.index.groupOf(pod)
 	if !ok {
 		return false
 	}
-	if g, ok := h.groups.Group(key); ok && !g.IsGang() {
+	if g, ok := h.index.groups.Group(key); ok && !g.IsGang() {
 		// For a basic group, the verdict does not depend on the members. Listing many members would
 		// take long.
 		return gang.Gate(key, g, nil) != gang.Verdict{}
 	}
-	members := h.members(key)
+	members := h.placements.members(key)
 	_, verdict := h.lacks(key, &members)
 	return verdict != gang.Verdict{}
 }

@@ -139,7 +139,7 @@ func (p *Plugin) scheduleRetry(made *cycleDecision) {
 		if pre.pause == nil || at.Before(pre.pause.Until) {
 			waits.WaitUntil(pre.key, engine.ProtectionEnds, at)
 		}
-	} else if !p.sched.isCharged(pre) {
+	} else if !p.sched.ledger.isCharged(pre) {
 		waits.Gather(pre.key, p.sched.clock.Now().Add(chargeDelay))
 	}
 	mayBeLifted := slices.ContainsFunc(d.Protected, func(c core.RuleCount) bool { return c.Rule.MayBeLifted() })
@@ -268,7 +268,7 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	p.sched.waits.RetryAtEach(key, related)
 	// A pod that has gone since the snapshot causes no further event, so it is handled here.
 	for _, pod := range slices.Concat(pods, made.related) {
-		now, err := p.sched.pods.Pods(pod.Namespace).Get(pod.Name)
+		now, err := p.sched.index.pods.Pods(pod.Namespace).Get(pod.Name)
 		switch {
 		case err != nil || now.UID != pod.UID:
 			now := p.sched.clock.Now()
@@ -278,7 +278,7 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 				// busy queue.
 				p.sched.waits.Gather(key, now.Add(cacheDelay(now.Sub(p.sched.leaving.goneSince(pod.UID, now)))))
 			}
-		case !p.sched.isLeaving(now):
+		case !p.sched.placements.isLeaving(now):
 			p.sched.stays(pod)
 		}
 	}
@@ -305,7 +305,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVict
 		Decision:    made.decision,
 		Victims:     byUID(made.victims),
 		Nominations: nominations,
-		Groups:      p.sched.groupsOf(made.victims),
+		Groups:      p.sched.index.groupsOf(made.victims),
 		Seen:        made.view.seen,
 		Profile:     p.handle.ProfileName(),
 	}
@@ -390,7 +390,7 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 // evictionFailed releases the reservations of a preemptor whose order failed. Victims whose
 // eviction has not begun keep running, so other preemptors that count on their room are retried.
 func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Pod, taken takenVictims, begun sets.Set[types.UID]) {
-	if p.sched.remains(pre) {
+	if p.sched.index.remains(pre) {
 		p.sched.waits.ResolveVictims(pre.key)
 	}
 	// Release the reservations pod by pod. Newer members of the gang, and pods that have changed
@@ -445,7 +445,7 @@ func (p *Plugin) needed(made *cycleDecision, pods []*corev1.Pod) map[string]bool
 		}
 	}
 	for _, pod := range pods {
-		now, err := p.sched.pods.Pods(pod.Namespace).Get(pod.Name)
+		now, err := p.sched.index.pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID || now.Spec.NodeName == "" {
 			delete(needed, string(pod.UID))
 		}

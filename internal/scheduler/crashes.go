@@ -31,7 +31,7 @@ func (h *Scheduler) followStart(before, after *corev1.Pod) {
 	if !bound && crashed == nil && isReady(before) == isReady(after) && before.Status.Phase == after.Status.Phase {
 		return
 	}
-	key, now := h.keyOf(after), h.clock.Now()
+	key, now := h.index.keyOf(after), h.clock.Now()
 	if bound {
 		if !key.Gang {
 			h.engine.Crashes.Inherits(key, controllerOf(after), now)
@@ -40,7 +40,7 @@ func (h *Scheduler) followStart(before, after *corev1.Pod) {
 	}
 	if crashed != nil && after.DeletionTimestamp == nil && !isDisrupted(after) {
 		f := crashOf(after, crashed)
-		h.crashed(key, h.engine.Crashes.Restarts(key, string(after.UID), f, h.stateOf(key), now), f)
+		h.crashed(key, h.engine.Crashes.Restarts(key, string(after.UID), f, h.index.stateOf(key), now), f)
 	}
 	// Record the crash above and the readiness here, because readiness alone may not show a crash.
 	// One update may report the crash together with the next readiness, or other members may keep
@@ -55,7 +55,7 @@ func (h *Scheduler) memberEnds(pod *corev1.Pod) {
 	if h.engine.Crashes.IsEmpty() {
 		return
 	}
-	if key := h.keyOf(pod); key.Gang && h.engine.Crashes.Has(key) {
+	if key := h.index.keyOf(pod); key.Gang && h.engine.Crashes.Has(key) {
 		h.engine.Crashes.Observes(key, h.isWorking(key, pod), h.clock.Now())
 	}
 }
@@ -72,8 +72,8 @@ func (h *Scheduler) startEnds(pod *corev1.Pod) {
 	case pod.Status.Phase == corev1.PodSucceeded:
 		h.engine.Crashes.Succeeds(string(pod.UID))
 	case pod.Status.Phase == corev1.PodFailed:
-		key, f := h.keyOf(pod), engine.Failure{Stage: "pod " + pod.Name, Message: "it failed"}
-		h.crashed(key, h.engine.Crashes.Fails(string(pod.UID), f, h.stateOf(key), h.clock.Now()), f)
+		key, f := h.index.keyOf(pod), engine.Failure{Stage: "pod " + pod.Name, Message: "it failed"}
+		h.crashed(key, h.engine.Crashes.Fails(string(pod.UID), f, h.index.stateOf(key), h.clock.Now()), f)
 	}
 }
 
@@ -91,11 +91,11 @@ func (h *Scheduler) isWorking(key workload.Key, pod *corev1.Pod) bool {
 		return isReady(pod)
 	}
 	name := nameOf(key)
-	g, ok := h.groups.Group(name)
+	g, ok := h.index.groups.Group(name)
 	if !ok || !h.engine.Crashes.Has(key) {
 		return false
 	}
-	members := h.lister.Members(name)
+	members := h.index.lister.Members(name)
 	members.Assigned = slices.DeleteFunc(members.Assigned, func(member *corev1.Pod) bool { return !isReady(member) })
 	return g.IsPlaced(&members)
 }

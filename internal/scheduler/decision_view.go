@@ -43,13 +43,13 @@ func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
 	}
 	p.sched.recorder.Looks()
 	p.sched.doubted.looks()
-	v := &decisionView{mark: p.sched.waits.Mark(), seen: p.sched.runs.Settle(p.sched.groups, p.sched.clock.Now())}
+	v := &decisionView{mark: p.sched.waits.Mark(), seen: p.sched.runs.Settle(p.sched.index.groups, p.sched.clock.Now())}
 	p.sched.lookAtStale()
 	if err := p.sched.cluster.Level(infos, budgets); err != nil {
 		return nil, err
 	}
 	v.own = p.sched.reserved.Of(pre.key)
-	v.promised = slices.DeleteFunc(p.sched.allReservations(), func(one snapshot.RankedRoom) bool { return p.sched.owns(pre, one.Pod.GetPod()) })
+	v.promised = slices.DeleteFunc(p.sched.allReservations(), func(one snapshot.RankedRoom) bool { return p.sched.index.owns(pre, one.Pod.GetPod()) })
 	if len(pre.pods) > 0 {
 		if v.kept, err = p.keptForLost(pre.groupKey(), pre.pods[0], pre.standing()); err != nil {
 			return nil, err
@@ -57,7 +57,7 @@ func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
 	}
 	v.promised = append(v.promised, promisedToLost(v.kept)...)
 	counting := v.promised
-	if p.sched.overtakesAtLimit(pre) {
+	if p.sched.ledger.overtakesAtLimit(pre) {
 		counting = slices.DeleteFunc(slices.Clone(counting), func(one snapshot.RankedRoom) bool { return !isKept(&one, pre) })
 	}
 	v.View = p.sched.cluster.View(promisesTo(pre, counting))

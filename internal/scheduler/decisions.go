@@ -120,8 +120,8 @@ func (h *Scheduler) memberBound(key types.NamespacedName) {
 	if !h.decisions.Awaits(work) {
 		return
 	}
-	g, ok := h.groups.Group(key)
-	if members := h.lister.Members(key); ok && g.IsGang() && g.IsPlaced(&members) {
+	g, ok := h.index.groups.Group(key)
+	if members := h.index.lister.Members(key); ok && g.IsGang() && g.IsPlaced(&members) {
 		h.decisions.EndWait(work, decisionlog.Bound, h.clock.Now())
 	}
 }

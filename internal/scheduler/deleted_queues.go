@@ -16,7 +16,7 @@ import (
 // it longer, but has two drawbacks. An operator could not recreate a Queue that was deleted by
 // mistake. And the removal of the CRDs would wait for a scheduler that may no longer run.
 func (h *Scheduler) QueueDeleted(q *v1alpha1.Queue) {
-	until := h.clock.Now().Add(h.profiles.deletedTimeout())
+	until := h.clock.Now().Add(h.index.profiles.deletedTimeout())
 	if q.Annotations[v1alpha1.AnnotationConfirmDeletion] != "true" && h.clock.Now().Before(until) && h.quotas.KeepQueue(q.Name, until) {
 		klog.Background().Info("A Queue with running work was deleted; the work keeps its place for now, and others may preempt it after that",
 			"queue", klog.KObj(q), "until", until)

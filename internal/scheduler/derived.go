@@ -67,10 +67,6 @@ func (underived) IsBounded(types.NamespacedName) bool { return false }
 // QueueOf is part of Derived.
 func (underived) QueueOf(*corev1.Pod) string { return "" }
 
-// Anchored returns the pods with an anchor, including finished pods. An anchor is a key that the
-// pods of a derived group share; see [gang.Derived].
-func (r *clusterIndex) Anchored(anchor string) []*corev1.Pod { return r.lister.Anchored(anchor) }
-
 // MembershipChanged handles a pod whose derived group has changed, because more is known about the
 // owner of the pod. It retries the pod if the pod waited for this. before is the previous group;
 // was is false if there was none.
@@ -78,11 +74,11 @@ func (r *clusterIndex) Anchored(anchor string) []*corev1.Pod { return r.lister.A
 // listed may be an outdated version of the pod. The pod may have been changed or deleted, and the
 // informer's handler may have seen that before this call.
 func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
-	pod, exists := h.podOf(podKey(listed))
+	pod, exists := h.index.podOf(podKey(listed))
 	if !exists {
 		pod = listed
 	}
-	now, is := h.groupOf(pod)
+	now, is := h.index.groupOf(pod)
 	if was != is || before != now {
 		h.regrouped(pod, before, was)
 		if is {
@@ -100,7 +96,7 @@ func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.Namespace
 	for exists {
 		h.podChanged(pod, pod.Spec.NodeName == "")
 		var after *corev1.Pod
-		if after, exists = h.podOf(podKey(pod)); after == pod {
+		if after, exists = h.index.podOf(podKey(pod)); after == pod {
 			break
 		} else if exists {
 			pod = after
@@ -130,12 +126,12 @@ func (h *Scheduler) regrouped(pod *corev1.Pod, before types.NamespacedName, was 
 // pods. Once members have nodes, the gang is not blocked. Only pods that the group outranks are
 // then blocked.
 func (o *placements) behind(g *gang.Group, members *gang.Members) gang.Verdict {
-	want, derived := o.derived.MinCount(g.Key)
+	want, derived := o.index.derived.MinCount(g.Key)
 	if !derived && !g.Bounded || !g.IsGang() || o.through(members) > 0 {
 		return gang.Verdict{}
 	}
 	for _, pod := range slices.Concat(members.Pending, members.Gated) {
-		if v := gang.Outranked(o.derived, o.groups, pod); v != (gang.Verdict{}) {
+		if v := gang.Outranked(o.index.derived, o.index.groups, pod); v != (gang.Verdict{}) {
 			return v
 		}
 	}
@@ -228,12 +224,12 @@ func (o *placements) lacking(g *gang.Group, members *gang.Members, waiting []*co
 		return lackingInTree(g, members, waiting)
 	}
 	lacking := max(g.MinCount-o.through(members), 0)
-	want, derived := o.derived.MinCount(g.Key)
+	want, derived := o.index.derived.MinCount(g.Key)
 	if !derived {
 		return lacking
 	}
 	assumed := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return !members.Reserved.Has(pod.UID) })
-	roles := o.byRole(waiting, members.Assigned, members.Succeeded, assumed)
+	roles := o.index.byRole(waiting, members.Assigned, members.Succeeded, assumed)
 	roles.neededFirst(waiting)
 	// A gang that has grown since its start may have new roles. Members past minCount preempt
 	// nothing, so the roles do not count for it.

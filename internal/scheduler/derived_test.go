@@ -138,7 +138,7 @@ func TestLacking(t *testing.T) {
 				}
 				return out
 			}
-			o := &placements{clusterIndex: &clusterIndex{derived: sized{roles{needed: tt.needed}, total}}}
+			o := &placements{index: &clusterIndex{derived: sized{roles{needed: tt.needed}, total}}}
 			members := &gang.Members{Assigned: pods(tt.placed), Pending: pods(tt.waiting)}
 			waiting := unplaced(members)
 			got := o.lacking(&gang.Group{Key: key("g"), MinCount: tt.minCount}, members, waiting)

@@ -217,7 +217,7 @@ func (h *Scheduler) dipUnder(made *cycleDecision) (node string, ends time.Time) 
 	}
 	for _, r := range h.reserved.Of(made.pre.key) {
 		end, dips := h.dips.endOf(r.Node)
-		if dips && !slices.ContainsFunc(h.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
+		if dips && !slices.ContainsFunc(h.ledger.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
 			return r.Node, end
 		}
 	}

@@ -13,8 +13,8 @@
 //     an order for an [Evictor] (carryout.go, with internal/eviction).
 //
 // All profiles of a process share a [Scheduler], which [Plugins] creates with the first profile.
-// Its state has three layers: [clusterIndex], [placements], [ledger]. Each layer uses only the
-// layers before it.
+// Its state has three layers: [clusterIndex], [placements], [ledger]. Each layer has the layers
+// before it in named fields, and uses no others.
 //
 // A member of a gang passes the extension points in this order:
 //

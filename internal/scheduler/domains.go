@@ -43,18 +43,18 @@ func (r *clusterIndex) domainOf(key string, members []*corev1.Pod) domain {
 // domains although the gang requires one; "" otherwise. This happens if labels of nodes change
 // after the gang was planned.
 func (b *ledger) splitOver(key types.NamespacedName) string {
-	g, ok := b.groups.Group(key)
+	g, ok := b.index.groups.Group(key)
 	if !ok || g.TopologyKey == "" {
 		return ""
 	}
-	members := b.members(key)
-	names := b.nodesOf(slices.Concat(members.Assigned, members.Pending))
+	members := b.placements.members(key)
+	names := b.placements.nodesOf(slices.Concat(members.Assigned, members.Pending))
 	for _, r := range b.reserved.Of(gangKey(key)) {
 		names = append(names, r.Node)
 	}
 	first, of := "", ""
 	for _, name := range names {
-		node, err := b.nodes.Get(name)
+		node, err := b.index.nodes.Get(name)
 		if err != nil {
 			continue
 		}

@@ -109,19 +109,19 @@ type countingDriver struct {
 func (h *Scheduler) countingDrivers(of scope) []countingDriver {
 	now := h.clock.Now()
 	var out []countingDriver
-	for _, pod := range h.lister.Drivers(of.namespace) {
+	for _, pod := range h.index.lister.Drivers(of.namespace) {
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
-		lead, ok := h.driverOf(pod)
-		if !ok || h.scopeOf(pod) != of {
+		lead, ok := h.index.driverOf(pod)
+		if !ok || h.ledger.scopeOf(pod) != of {
 			continue
 		}
-		have, all := h.workersOf(pod, lead)
+		have, all := h.index.workersOf(pod, lead)
 		if have >= lead.Workers {
 			continue
 		}
-		counting := countingDriver{pod: pod, priority: h.priorityOf(pod), placed: h.hasPlace(pod)}
+		counting := countingDriver{pod: pod, priority: h.index.priorityOf(pod), placed: h.hasPlace(pod)}
 		switch {
 		case pod.Spec.NodeName != "":
 			counting.until = h.countsUntil(pod, all > 0)
@@ -138,7 +138,7 @@ func (h *Scheduler) countingDrivers(of scope) []countingDriver {
 
 // hasPlace reports whether a driver has a node or a reservation.
 func (h *Scheduler) hasPlace(pod *corev1.Pod) bool {
-	key := h.keyOf(pod)
+	key := h.index.keyOf(pod)
 	return pod.Spec.NodeName != "" || h.records.IsAssumed(string(pod.UID)) || len(h.reserved.Of(key)) > 0 || h.waits.Evicting(key)
 }
 
@@ -152,13 +152,13 @@ func (h *Scheduler) mayBeTried(pod *corev1.Pod) bool {
 		c.Reason != v1alpha1.ReasonDriversWithoutWorkers && c.Reason != v1alpha1.ReasonPending {
 		return false
 	}
-	return !h.isBlockedByGroup(pod) && h.gatedBy(pod) == "" && (!h.asksForQueues() || h.claimOf(pod).Bar == gang.Verdict{})
+	return !h.isBlockedByGroup(pod) && h.gatedBy(pod) == "" && (!h.ledger.asksForQueues() || h.ledger.claimOf(pod).Bar == gang.Verdict{})
 }
 
 // countsUntil returns the time until which a driver with a node, but with too few workers, counts
 // for the bound. hasCreated is true if the driver has created any worker.
 func (h *Scheduler) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
-	args := h.profiles.of(pod.Spec.SchedulerName).Drivers
+	args := h.index.profiles.of(pod.Spec.SchedulerName).Drivers
 	if hasCreated {
 		return startOf(pod).Add(args.WorkersTimeout.Duration)
 	}
@@ -207,15 +207,15 @@ func (c *countingDriver) compare(pod *corev1.Pod, priority int32) int {
 // latest. The Verdict is zero for a pod that is not blocked. The time is zero if it is not known.
 // counting lists the drivers of a scope that lack workers.
 func (h *Scheduler) driversAhead(pod *corev1.Pod, counting func(scope) []countingDriver) (gang.Verdict, time.Time) {
-	lead, ok := h.driverOf(pod)
+	lead, ok := h.index.driverOf(pod)
 	if !ok || h.hasPlace(pod) {
 		return gang.Verdict{}, time.Time{}
 	}
-	if _, all := h.workersOf(pod, lead); all > 0 {
+	if _, all := h.index.workersOf(pod, lead); all > 0 {
 		// The driver has created workers already, so blocking it would not keep room free for them.
 		return gang.Verdict{}, time.Time{}
 	}
-	of, priority, bound := h.scopeOf(pod), h.priorityOf(pod), int(*h.profiles.of(pod.Spec.SchedulerName).Drivers.WithoutWorkers)
+	of, priority, bound := h.ledger.scopeOf(pod), h.index.priorityOf(pod), int(*h.index.profiles.of(pod.Spec.SchedulerName).Drivers.WithoutWorkers)
 	var ahead, next []countingDriver
 	for _, other := range counting(of) {
 		switch {
@@ -291,11 +291,11 @@ func only(is bool, text string) string {
 // blockDriver returns the reason why a driver is blocked, and adds it to the waiting list as a
 // cause. It returns the zero Verdict for pods that are no drivers or are not blocked.
 func (h *Scheduler) blockDriver(pod *corev1.Pod) gang.Verdict {
-	if _, ok := h.driverOf(pod); !ok {
+	if _, ok := h.index.driverOf(pod); !ok {
 		return gang.Verdict{}
 	}
 	v, until := h.driversAhead(pod, h.countingDrivers)
-	h.awaitDrivers(h.keyOf(pod), v, until)
+	h.awaitDrivers(h.index.keyOf(pod), v, until)
 	return v
 }
 
@@ -317,7 +317,7 @@ func (h *Scheduler) awaitDrivers(key workload.Key, v gang.Verdict, until time.Ti
 // blockSingleDriver is blockDriver for a pod without a gang. A blocked driver gives up its turn,
 // and the reason is written to its condition.
 func (h *Scheduler) blockSingleDriver(pod *corev1.Pod) gang.Verdict {
-	if _, ok := h.driverOf(pod); !ok {
+	if _, ok := h.index.driverOf(pod); !ok {
 		return gang.Verdict{}
 	}
 	v := h.blockDriver(pod)
@@ -361,7 +361,7 @@ func (h *Scheduler) touchDrivers(pod *corev1.Pod) {
 	if !h.waits.Awaits(engine.Drivers) {
 		return
 	}
-	if _, isMember := h.groupOf(pod); !isMember && !gang.ConcernsDrivers(pod, h.derived) {
+	if _, isMember := h.index.groupOf(pod); !isMember && !gang.ConcernsDrivers(pod, h.index.derived) {
 		return
 	}
 	select {
@@ -387,8 +387,8 @@ func (h *Scheduler) retryDrivers() {
 			h.retryDriverGang(key, counting)
 			continue
 		}
-		pod, ok := h.podOf(key)
-		if !ok || !h.awaitsPlace(pod) {
+		pod, ok := h.index.podOf(key)
+		if !ok || !h.index.awaitsPlace(pod) {
 			h.waits.Resolve(key, engine.Drivers)
 			continue
 		}
@@ -405,7 +405,7 @@ func (h *Scheduler) retryDrivers() {
 
 // retryDriverGang is retryDrivers for a gang.
 func (h *Scheduler) retryDriverGang(key workload.Key, counting func(scope) []countingDriver) {
-	members := h.members(nameOf(key))
+	members := h.placements.members(nameOf(key))
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
 			continue

@@ -97,10 +97,10 @@ func (h *Scheduler) withdraw(pods []*corev1.Pod) {
 		h.records.HasLookedElsewhere(string(pod.UID))
 		h.records.Nominates(string(pod.UID), engine.Nomination{})
 		h.handle.DeleteNominatedPodIfExists(pod)
-		if now, ok := h.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
+		if now, ok := h.index.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
 			none = append(none, podstatus.Nomination{Pod: now})
 		}
 	}
 	h.evictor.Nominate(context.Background(), none)
-	h.reservationsEnded(pods)
+	h.ledger.reservationsEnded(pods)
 }

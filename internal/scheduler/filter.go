@@ -47,7 +47,7 @@ func (p *Plugin) restrictFilter(state fwk.CycleState, pod *corev1.Pod, but ...fu
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	s := seekerOf(pi, p.sched.standingOf(pod), p.resources)
+	s := seekerOf(pi, p.sched.ledger.standingOf(pod), p.resources)
 	for _, say := range but {
 		say(s)
 	}

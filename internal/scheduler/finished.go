@@ -101,7 +101,7 @@ func (h *Scheduler) memberFinished(obj any) {
 	}
 	h.startEnds(pod)
 	h.memberEnds(pod)
-	key, ok := h.groupOf(pod)
+	key, ok := h.index.groupOf(pod)
 	if !ok {
 		return
 	}
@@ -109,7 +109,7 @@ func (h *Scheduler) memberFinished(obj any) {
 	h.gangs.ResultKnown(gangKey(key), string(pod.UID))
 	h.gangs.Touch(gangKey(key))
 	h.regroup(key)
-	h.updateGroupState(key)
+	h.ledger.updateGroupState(key)
 	h.reviewGang(key)
 	// The gate did not count the finished member before, so it may have blocked other members.
 	if h.gangs.Idle(gangKey(key)) || isGateReason(h.gangs.Verdict(gangKey(key)).Reason) {

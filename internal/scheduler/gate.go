@@ -87,10 +87,10 @@ func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 
 func (h *Scheduler) gatePod(pod *corev1.Pod) *fwk.Status {
 	h.ensurePresent(pod)
-	if v := h.derived.Hold(pod); v != (gang.Verdict{}) {
+	if v := h.index.derived.Hold(pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
-	key, ok := h.groupOf(pod)
+	key, ok := h.index.groupOf(pod)
 	if !ok {
 		if v := h.queueBlocks(pod); v != (gang.Verdict{}) {
 			return gated(v.Message)
@@ -111,8 +111,8 @@ func (h *Scheduler) gatePod(pod *corev1.Pod) *fwk.Status {
 		h.blockGroup(key, pod, verdict)
 		return gated(verdict.Message)
 	}
-	h.notHeldAnyMore(key)
-	if v := gang.Outranked(h.derived, h.groups, pod); v != (gang.Verdict{}) {
+	h.placements.notHeldAnyMore(key)
+	if v := gang.Outranked(h.index.derived, h.index.groups, pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
 	if !g.IsGang() {
@@ -169,10 +169,10 @@ const (
 // gate returns a group, its current members, and the reason why they are blocked; the zero Verdict
 // if they are not. If the queue blocks the group, gate adds that cause to the waiting list.
 func (h *Scheduler) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
-	members := h.members(key)
+	members := h.placements.members(key)
 	g, verdict := h.lacks(key, &members)
-	if verdict == (gang.Verdict{}) && h.asksForQueues() {
-		claim := func() gang.Verdict { return h.claimOfGroup(g, &members).Bar }
+	if verdict == (gang.Verdict{}) && h.ledger.asksForQueues() {
+		claim := func() gang.Verdict { return h.ledger.claimOfGroup(g, &members).Bar }
 		if claim() != (gang.Verdict{}) {
 			verdict = h.askQueue(gangKey(key), engine.Access, claim)
 		}
@@ -186,7 +186,7 @@ func (h *Scheduler) gate(key types.NamespacedName) (*gang.Group, gang.Members, g
 // lacks returns a group, and the reason why its members are blocked regardless of their queue. The
 // group is nil if it does not exist.
 func (h *Scheduler) lacks(key types.NamespacedName, members *gang.Members) (*gang.Group, gang.Verdict) {
-	g, ok := h.groups.Group(key)
+	g, ok := h.index.groups.Group(key)
 	if !ok {
 		g = nil
 	}
@@ -195,7 +195,7 @@ func (h *Scheduler) lacks(key types.NamespacedName, members *gang.Members) (*gan
 		verdict = cmp.Or(h.gangs.Unresolved(gangKey(key)), verdict)
 	}
 	if verdict == (gang.Verdict{}) && g != nil {
-		verdict = h.behind(g, members)
+		verdict = h.placements.behind(g, members)
 	}
 	return g, verdict
 }
@@ -222,11 +222,11 @@ func gated(why string) *fwk.Status {
 // represents reports whether the retry of a workload goes to this pod: a single pod, or the leader
 // of a gang. It is false while the workload waits for its turn.
 func (h *Scheduler) represents(pod *corev1.Pod) bool {
-	if h.quotas.Used() && h.turns.Holds(h.keyOf(pod)) {
+	if h.quotas.Used() && h.turns.Holds(h.index.keyOf(pod)) {
 		return false
 	}
-	key, ok := h.groupOf(pod)
-	if !ok || h.gangOf(pod) == nil {
+	key, ok := h.index.groupOf(pod)
+	if !ok || h.index.gangOf(pod) == nil {
 		return !h.isEvictingFor(pod)
 	}
 	leader := h.gangs.Leader(gangKey(key))
@@ -240,7 +240,7 @@ func (h *Scheduler) updated(pod *corev1.Pod, newObj any) bool {
 		return true
 	}
 	if changed, ok := newObj.(*corev1.Pod); ok && changed.UID == pod.UID {
-		if key, ok := h.groupOf(pod); ok {
+		if key, ok := h.index.groupOf(pod); ok {
 			h.retrySoon(key)
 		}
 	}

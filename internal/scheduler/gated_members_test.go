@@ -141,7 +141,7 @@ func (r *rig) generateClaim(name string) {
 		r.t.Fatal(err)
 	}
 	r.eventually("no other plugin gates "+name, func() bool {
-		now, err := r.sched.pods.Pods("ns").Get(name)
+		now, err := r.sched.index.pods.Pods("ns").Get(name)
 		return err == nil && r.sched.entersQueue(now)
 	})
 }

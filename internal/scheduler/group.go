@@ -53,9 +53,6 @@ func (r *clusterIndex) priorityOf(pod *corev1.Pod) int32 {
 	return corev1helpers.PodPriority(pod)
 }
 
-// PriorityOf returns the effective priority of a pod. Any goroutine may call it.
-func (r *clusterIndex) PriorityOf(pod *corev1.Pod) int32 { return r.priorityOf(pod) }
-
 // lowestPriority returns the lowest of the own priorities of pods; 0 without pods.
 func lowestPriority(pods ...*corev1.Pod) int32 {
 	if len(pods) == 0 {

@@ -48,23 +48,23 @@ func (h *Scheduler) healing() []healing {
 		return nil
 	}
 	now := h.clock.Now()
-	h.runs.SettleLost(h.groups, now)
+	h.runs.SettleLost(h.index.groups, now)
 	var out []healing
 	for _, key := range h.gangs.Degraded() {
-		g, ok := h.groups.Group(nameOf(key))
+		g, ok := h.index.groups.Group(nameOf(key))
 		if !ok || len(g.Disrupted) > 0 {
 			continue
 		}
-		degraded, members := h.degradedBy(g), h.members(g.Key)
+		degraded, members := h.degradedBy(g), h.placements.members(g.Key)
 		if degraded.Lacks == 0 || len(members.Assigned) == 0 {
 			continue
 		}
 		like := members.Assigned[0]
-		if args := h.profiles.of(like.Spec.SchedulerName); args == nil || now.Sub(degraded.Since) >= args.Gang.HealTimeout.Duration {
+		if args := h.index.profiles.of(like.Spec.SchedulerName); args == nil || now.Sub(degraded.Since) >= args.Gang.HealTimeout.Duration {
 			continue
 		}
 		lost := h.placeholdersOf(g, &members, degraded.Lacks-len(h.reserved.Of(key)))
-		out = append(out, healing{group: g, standing: h.standingOf(like), lost: lost, in: h.domainOf(g.TopologyKey, members.Assigned)})
+		out = append(out, healing{group: g, standing: h.ledger.standingOf(like), lost: lost, in: h.index.domainOf(g.TopologyKey, members.Assigned)})
 	}
 	slices.SortFunc(out, func(a, b healing) int {
 		return cmp.Or(
@@ -81,24 +81,24 @@ func (h *Scheduler) placeholdersOf(g *gang.Group, members *gang.Members, missing
 	waiting := slices.DeleteFunc(unplaced(members), func(pod *corev1.Pod) bool { return h.reserved.Has(string(pod.UID)) })
 	gang.SortByAge(waiting)
 	// lacking sorts the pods: the pods that the gang needs by their roles come first.
-	h.lacking(g, members, waiting)
+	h.placements.lacking(g, members, waiting)
 	out := waiting[:max(min(missing, len(waiting)), 0)]
 	have := make(map[string]int)
 	for _, pod := range slices.Concat(members.Assigned, out) {
-		role, _ := h.derived.RoleOf(pod)
+		role, _ := h.index.derived.RoleOf(pod)
 		have[role]++
 	}
 	gang.SortByAge(members.Assigned)
 	for i := len(out); i < missing; i++ {
 		at := slices.IndexFunc(members.Assigned, func(pod *corev1.Pod) bool {
-			role, needed := h.derived.RoleOf(pod)
+			role, needed := h.index.derived.RoleOf(pod)
 			return needed == 0 || have[role] < needed
 		})
 		if at < 0 {
 			// No placed member has the role of the members that are still missing.
 			break
 		}
-		role, _ := h.derived.RoleOf(members.Assigned[at])
+		role, _ := h.index.derived.RoleOf(members.Assigned[at])
 		have[role]++
 		out = append(out, copyOf(g, members.Assigned[at], i))
 	}
@@ -121,7 +121,7 @@ func (h *Scheduler) isHealing(pod *corev1.Pod) bool {
 	if !h.gangs.MayLack() {
 		return false
 	}
-	key, ok := h.groupOf(pod)
+	key, ok := h.index.groupOf(pod)
 	return ok && !h.gangs.DegradedSince(gangKey(key)).IsZero()
 }
 
@@ -170,7 +170,7 @@ func (p *Plugin) keptFromSingle(pod *corev1.Pod) ([]*engine.Reservation, error) 
 	if !p.sched.gangs.MayLack() {
 		return nil, nil
 	}
-	return p.keptForLost(p.sched.groupKeyOf(pod), pod, p.sched.standingOf(pod))
+	return p.keptForLost(p.sched.index.groupKeyOf(pod), pod, p.sched.ledger.standingOf(pod))
 }
 
 // keeping chooses nodes with room for lost members, as seen by the pod of one cycle.
@@ -214,10 +214,10 @@ func (k *keeping) nodeFor(r *engine.Reservation, s *seeker, in domain, infos []f
 		}
 		held := slices.DeleteFunc(slices.Clone(k.p.sched.reserved.On(name)), func(other *engine.Reservation) bool { return isUsedOn(other, info) })
 		held = append(held, keptOn(k.kept, name)...)
-		if !s.fitsBeside(info, held) || !k.p.sched.couldRunOn(info.Node(), podIn(r)) {
+		if !s.fitsBeside(info, held) || !k.p.sched.index.couldRunOn(info.Node(), podIn(r)) {
 			continue
 		}
-		if k.asks.fitsBeside(info, append(held, r)) || !k.asks.fitsBeside(info, held) || !k.p.sched.couldRunOn(info.Node(), k.pod) {
+		if k.asks.fitsBeside(info, append(held, r)) || !k.asks.fitsBeside(info, held) || !k.p.sched.index.couldRunOn(info.Node(), k.pod) {
 			return name
 		}
 		hindered = cmp.Or(hindered, name)
@@ -242,7 +242,7 @@ func (k *keeping) leaving() []fwk.NodeInfo {
 		if !leaves || overdue {
 			continue
 		}
-		if staying := k.p.sched.staying(info.Node().Name); staying != nil {
+		if staying := k.p.sched.placements.staying(info.Node().Name); staying != nil {
 			k.later = append(k.later, staying)
 		}
 	}

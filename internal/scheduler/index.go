@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -108,9 +107,6 @@ func (in *Inputs) emptyIndex() *clusterIndex {
 	r.profiles.confine = in.Confined
 	return r
 }
-
-// Members lists the members of a group. Any goroutine may call it.
-func (r *clusterIndex) Members(key types.NamespacedName) gang.Members { return r.lister.Members(key) }
 
 func (r *clusterIndex) hasNode(name string) bool {
 	_, err := r.nodes.Get(name)

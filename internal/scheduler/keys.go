@@ -39,8 +39,8 @@ func (r *clusterIndex) keyOf(pod *corev1.Pod) workload.Key {
 // standingOf returns the standing of a pod. While a pause forbids the pod's workload to preempt
 // (see [engine.PreemptionPause]), the standing has the lowest priority.
 func (b *ledger) standingOf(pod *corev1.Pod) workload.Standing {
-	standing := workload.Standing{Priority: b.priorityOf(pod), Queue: b.queueOf(pod)}
-	if b.backsOff(b.keyOf(pod)) {
+	standing := workload.Standing{Priority: b.index.priorityOf(pod), Queue: b.queueOf(pod)}
+	if b.backsOff(b.index.keyOf(pod)) {
 		standing.Priority = lowest
 	}
 	return standing

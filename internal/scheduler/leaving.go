@@ -289,7 +289,7 @@ func (l *leavingPods) lists(key types.NamespacedName) bool {
 // informer. So a member that is bound between the two reads is counted in any case.
 func (o *placements) members(key types.NamespacedName) gang.Members {
 	reserved := sets.New(typed(o.gangs.Reserved(gangKey(key)))...)
-	m := o.lister.Members(key)
+	m := o.index.lister.Members(key)
 	m.Reserved = reserved
 	m.Assigned, m.Terminating = o.leaving.part(m.Assigned, m.Terminating)
 	return m
@@ -315,7 +315,7 @@ func (o *placements) departureOf(pod *corev1.Pod) snapshot.Departure {
 // Such a pod counts as usage of its queue from the beginning, because its owner may have chosen the
 // period.
 func (o *placements) leavesLate(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && o.profiles.departureLimits().cut(pod)
+	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && o.index.profiles.departureLimits().cut(pod)
 }
 
 // departing returns the UIDs of the pods on nodes that terminate or are being evicted, without
@@ -324,7 +324,7 @@ func (b *ledger) departing() []types.UID {
 	out := sets.New(slices.Concat(b.quotas.Going(), b.leaving.taken())...)
 	for key, pods := range b.leaving.listings() {
 		for _, p := range pods {
-			if pod, err := b.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID && b.isLeaving(pod) {
+			if pod, err := b.index.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID && b.placements.isLeaving(pod) {
 				out.Insert(p.UID)
 			}
 		}
@@ -335,15 +335,11 @@ func (b *ledger) departing() []types.UID {
 // isLeaving reports whether planning counts a pod as gone because it is terminating.
 func (o *placements) isLeaving(pod *corev1.Pod) bool { return o.departureOf(pod).IsLeaving() }
 
-// KnowsDisruption reports whether planning already counts the disrupted members of a PodGroup as
-// gone. Any goroutine may call it.
-func (o *placements) KnowsDisruption(key types.NamespacedName) bool { return o.leaving.lists(key) }
-
 // disrupted records the members that a PodGroup lists as disrupted, and handles members that are no
 // longer listed.
 func (h *Scheduler) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) {
 	for _, p := range h.leaving.list(key, pods) {
-		if pod, err := h.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID {
+		if pod, err := h.index.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID {
 			h.stays(pod)
 		}
 	}
@@ -361,18 +357,18 @@ func (h *Scheduler) sweepLeaving() {
 // stays retries and returns the workloads that count on the end of a pod that will not terminate.
 // It does nothing if the pod is terminating or gone. pod may be an old version from a snapshot.
 func (h *Scheduler) stays(pod *corev1.Pod) []workload.Key {
-	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
-	if err != nil || now.UID != pod.UID || h.isLeaving(now) {
+	now, err := h.index.pods.Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || now.UID != pod.UID || h.placements.isLeaving(now) {
 		return nil
 	}
 	h.cluster.NodeChanged(pod.Spec.NodeName)
 	h.doubt(now.Spec.NodeName)
 	misled := retriedBy(h.step(engine.VictimStays{Pod: string(pod.UID)}))
 	// Work at its limit may count on the end of a pod on any node.
-	h.retryAtLimit(h.quotas.LimitsOn(h.queueOf(now)))
-	if g := h.gangOf(now); g != nil {
+	h.retryAtLimit(h.quotas.LimitsOn(h.ledger.queueOf(now)))
+	if g := h.index.gangOf(now); g != nil {
 		// The pod does not terminate, so other members of its gang can be placed again.
-		h.updateGroupState(g.Key)
+		h.ledger.updateGroupState(g.Key)
 		h.retrySoon(g.Key)
 	}
 	return misled

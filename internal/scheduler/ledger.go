@@ -12,7 +12,11 @@ import (
 // follows the pods, but retries no workload and writes nothing to the API. It is safe for
 // concurrent use.
 type ledger struct {
-	*placements
+	index      *clusterIndex
+	placements *placements
+	gangs      *engine.Gangs
+	leaving    *leavingPods
+	records    *engine.Pods
 	// quotas is the quota ledger.
 	quotas *queue.Ledger
 	// charging is held while a pod is charged to quotas.

@@ -127,7 +127,7 @@ func (h *Scheduler) waitForWork(ctx context.Context, tick <-chan time.Time, now 
 // retry retries a workload whose cause of waiting has ended. Before that, it releases the
 // workload's reservations if they are no longer valid.
 func (h *Scheduler) retry(key workload.Key) {
-	if why := h.invalidBecause(key); why != "" && !h.waits.Evicting(key) {
+	if why := h.ledger.invalidBecause(key); why != "" && !h.waits.Evicting(key) {
 		h.releaseAll(key, why)
 	}
 	h.retryNow(key)
@@ -234,7 +234,7 @@ func (h *Scheduler) beginTurns(now time.Time) {
 	if !h.leads.Load() || !h.turns.CanBegin(now) {
 		return
 	}
-	for _, key := range h.turns.Admit(h.shares(), now) {
+	for _, key := range h.turns.Admit(h.ledger.shares(), now) {
 		logOf(context.Background(), key).V(2).Info("Its turn has come")
 		h.retryNow(key)
 	}
@@ -242,7 +242,7 @@ func (h *Scheduler) beginTurns(now time.Time) {
 
 // retryTurns retries workloads whose turn failed, if the share of their queue has grown since.
 func (h *Scheduler) retryTurns() {
-	if s := h.shares(); s != nil {
+	if s := h.ledger.shares(); s != nil {
 		for _, key := range h.turns.RetryForShares(s) {
 			h.retryNow(key)
 		}
@@ -255,14 +255,14 @@ func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
 	if !h.quotas.Used() {
 		return false
 	}
-	claim := h.claimOf(pod)
-	name, key := claim.Queue, h.keyOf(pod)
+	claim := h.ledger.claimOf(pod)
+	name, key := claim.Queue, h.index.keyOf(pod)
 	if name == "" || claim.Bar != (gang.Verdict{}) {
 		// The pod may have belonged to a queue before.
 		h.turns.Forget(key)
 		return false
 	}
-	if len(h.reserved.Of(key)) > 0 || key.Gang && h.isPartlyThrough(key) {
+	if len(h.reserved.Of(key)) > 0 || key.Gang && h.placements.isPartlyThrough(key) {
 		// A gang that runs in part needs no turn, because its placed members are useless until it
 		// is whole. It may still be queued: for its surplus, after a recall, or from the time
 		// before this scheduler led. Nothing has retried the gang while it was queued, so retry it
@@ -270,7 +270,7 @@ func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
 		if h.turns.TurnOf(key, name) == admission.Admitted {
 			return false
 		}
-		if h.turns.AdmitDirectly(h.waiter(key, pod, name), h.clock.Now()) && key.Gang {
+		if h.turns.AdmitDirectly(h.placements.waiter(key, pod, name), h.clock.Now()) && key.Gang {
 			h.retrySoon(nameOf(key))
 		}
 		return false
@@ -282,7 +282,7 @@ func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
 		return true
 	case admission.NotEntered:
 	}
-	waiter := h.waiter(key, pod, name)
+	waiter := h.placements.waiter(key, pod, name)
 	passes := h.isAdmittedFreely(pod, &waiter)
 	if !passes {
 		h.turns.Enter(waiter, h.clock.Now())
@@ -292,7 +292,7 @@ func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
 
 // isPartlyThrough reports whether some members of a gang are placed, but fewer than minCount.
 func (o *placements) isPartlyThrough(key workload.Key) bool {
-	g, ok := o.groups.Group(nameOf(key))
+	g, ok := o.index.groups.Group(nameOf(key))
 	if !ok {
 		return false
 	}
@@ -307,7 +307,7 @@ func (o *placements) isPartlyThrough(key workload.Key) bool {
 // waiter returns the facts that determine the turn of a pod or its gang.
 func (o *placements) waiter(key workload.Key, pod *corev1.Pod, name string) admission.Waiter {
 	request := queue.RequestOf(pod)
-	if g := o.gangOf(pod); key.Gang && g != nil {
+	if g := o.index.gangOf(pod); key.Gang && g != nil {
 		// The request of one member stands for all members, which is precise enough for the order
 		// of turns. The request counts only for members that exist: minCount may have been raised
 		// after the gang passed the gate.
@@ -315,7 +315,7 @@ func (o *placements) waiter(key workload.Key, pod *corev1.Pod, name string) admi
 		request = request.Times(max(min(g.MinCount-o.through(&members), len(members.Pending)), 1))
 	}
 	return admission.Waiter{
-		Key: key, Queue: name, Priority: o.priorityOf(pod), Since: pod.CreationTimestamp.Time, Request: requestOf(request),
+		Key: key, Queue: name, Priority: o.index.priorityOf(pod), Since: pod.CreationTimestamp.Time, Request: requestOf(request),
 		Kind: queue.KindOf(pod),
 	}
 }
@@ -340,11 +340,11 @@ func (t *reporter) tellOfTurns() {
 			}
 			continue
 		}
-		pod, ok := t.podOf(w.Key)
+		pod, ok := t.index.podOf(w.Key)
 		if !ok || pod.Spec.NodeName != "" {
 			continue
 		}
-		if recorder := t.profiles.recorder(pod.Spec.SchedulerName); recorder != nil {
+		if recorder := t.index.profiles.recorder(pod.Spec.SchedulerName); recorder != nil {
 			recorder.Eventf(pod, nil, corev1.EventTypeNormal, "WaitingForTurn", "Scheduling", "%s", message)
 		}
 	}

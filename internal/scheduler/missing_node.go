@@ -9,7 +9,7 @@ import corev1 "k8s.io/api/core/v1"
 func (b *ledger) isOnMissingNode(pod *corev1.Pod) bool {
 	node := pod.Spec.NodeName
 	// Without an informer for nodes, assume that every node exists.
-	return node != "" && b.nodes != nil && !b.hasNode(node) && !b.quotas.IsOn(pod.UID, node)
+	return node != "" && b.index.nodes != nil && !b.index.hasNode(node) && !b.quotas.IsOn(pod.UID, node)
 }
 
 // chargeOn charges the pods on a node to their queues. It is called when the node appears, because
@@ -18,7 +18,7 @@ func (h *Scheduler) chargeOn(node string) {
 	if !h.quotas.Used() {
 		return
 	}
-	for _, pod := range h.podsOn(node) {
-		h.recharge(pod)
+	for _, pod := range h.index.podsOn(node) {
+		h.ledger.recharge(pod)
 	}
 }

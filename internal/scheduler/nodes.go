@@ -125,7 +125,7 @@ func (h *Scheduler) releaseLost() {
 	if !h.reserved.Empty() {
 		for _, key := range h.reserved.Keys() {
 			// Skip a workload with evictions under way. It is reviewed when they end.
-			if why := h.lostNode(key); why != "" && !h.waits.Evicting(key) {
+			if why := h.ledger.lostNode(key); why != "" && !h.waits.Evicting(key) {
 				h.loseNode(key, why)
 			}
 		}
@@ -185,11 +185,11 @@ func (h *Scheduler) waitingOnLost() map[types.NamespacedName]string {
 	lost := make(map[types.NamespacedName]string)
 	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		pod := w.GetPod()
-		key, ok := h.groupOf(pod)
+		key, ok := h.index.groupOf(pod)
 		if !ok || pod.Spec.NodeName == "" || lost[key] != "" {
 			return
 		}
-		if why := cmp.Or(h.turnsAway(pod.Spec.NodeName, pod), h.splitOver(key)); why != "" {
+		if why := cmp.Or(h.ledger.turnsAway(pod.Spec.NodeName, pod), h.ledger.splitOver(key)); why != "" {
 			lost[key] = why
 		}
 	})
@@ -200,11 +200,11 @@ func (h *Scheduler) waitingOnLost() map[types.NamespacedName]string {
 // that the node is deleted, or that rejects returns a reason. A node with a dip counts as it was
 // before the dip.
 func (b *ledger) turnsAway(name string, pod *corev1.Pod) string {
-	node, err := b.nodes.Get(name)
+	node, err := b.index.nodes.Get(name)
 	if err != nil {
 		return fmt.Sprintf("node %s has gone", name)
 	}
-	return b.rejects(b.dips.without(node), pod)
+	return b.index.rejects(b.dips.without(node), pod)
 }
 
 // rejects returns the reason why a node cannot accept a pod; "" if it can. It checks for a cordoned

@@ -28,13 +28,13 @@ func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle
 	var out []podstatus.Nomination
 	for _, pod := range pre.pods {
 		// The informer may have a newer version of the pod than the cycle.
-		now, err := p.sched.pods.Pods(pod.Namespace).Get(pod.Name)
+		now, err := p.sched.index.pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID || now.Spec.NodeName != "" {
 			continue
 		}
 		out = append(out, podstatus.Nomination{
 			Pod: now, Node: nodes[pod.UID],
-			ByFramework: inCycle != nil && inCycle.UID == pod.UID && (nodes[pod.UID] == "" || !p.sched.inflates(pod)),
+			ByFramework: inCycle != nil && inCycle.UID == pod.UID && (nodes[pod.UID] == "" || !p.sched.index.inflates(pod)),
 		})
 	}
 	return out
@@ -44,7 +44,7 @@ func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle
 // framework would keep the nomination from the start of the cycle, although its reservation may
 // have been released since.
 func (p *Plugin) nominated(pod *corev1.Pod) *fwk.PostFilterResult {
-	return p.show(p.sched.keyOf(pod), pod, p.sched.reserved.NodeOf(string(pod.UID)))
+	return p.show(p.sched.index.keyOf(pod), pod, p.sched.reserved.NodeOf(string(pod.UID)))
 }
 
 // inflates reports whether a pod's own priority is above its effective priority. The framework
@@ -89,7 +89,7 @@ func (b *ledger) nominatedNodes() sets.Set[string] {
 // for a place. The framework also has nominations of deleted pods.
 func (h *Scheduler) nominatedOn(node string) []fwk.PodInfo {
 	return slices.DeleteFunc(h.handle.NominatedPodsForNode(node), func(pi fwk.PodInfo) bool {
-		return h.reserved.Has(string(pi.GetPod().UID)) || !h.awaitsPlace(pi.GetPod())
+		return h.reserved.Has(string(pi.GetPod().UID)) || !h.index.awaitsPlace(pi.GetPod())
 	})
 }
 
@@ -120,18 +120,18 @@ func (h *Scheduler) dropInflated() (found bool) {
 //     priorities, and the priority of the pod's group may be higher. Reservations keep the room
 //     from other pods.
 func (h *Scheduler) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
-	own, standing := h.gangOf(pod), h.standingOf(pod)
+	own, standing := h.index.gangOf(pod), h.ledger.standingOf(pod)
 	for _, nominated := range h.handle.NominatedPodsForNode(node) {
 		other := nominated.GetPod()
 		if other.UID == pod.UID {
 			continue
 		}
 		// The later members of the gang are not on the node yet. Their reservations keep the room.
-		key, grouped := h.groupOf(other)
+		key, grouped := h.index.groupOf(other)
 		promised := h.reserved.NodeOf(string(other.UID))
 		outdated := own != nil && grouped && key == own.Key || promised != "" && promised != node
 		counts := corev1helpers.PodPriority(other) >= corev1helpers.PodPriority(pod)
-		if outdated || !h.awaitsPlace(other) || counts && !h.nominationStanding(other, node).KeepsFrom(standing) {
+		if outdated || !h.index.awaitsPlace(other) || counts && !h.nominationStanding(other, node).KeepsFrom(standing) {
 			h.handle.DeleteNominatedPodIfExists(other)
 			found = true
 		}
@@ -146,7 +146,7 @@ func (h *Scheduler) nominationStanding(pod *corev1.Pod, node string) workload.St
 	if r := h.reservedOn(node, pod.UID); r != nil {
 		return r.Standing
 	}
-	return h.standingOf(pod)
+	return h.ledger.standingOf(pod)
 }
 
 func (h *Scheduler) reservedOn(node string, uid types.UID) *engine.Reservation {
@@ -183,7 +183,7 @@ func (h *Scheduler) restoreNominations(node string, pods []engine.UID) {
 	for _, hidden := range pods {
 		uid := types.UID(hidden)
 		r := h.reservedOn(node, uid)
-		if r == nil || h.records.IsAssumed(hidden) || !h.awaitsPlace(podIn(r)) || h.inflates(podIn(r)) {
+		if r == nil || h.records.IsAssumed(hidden) || !h.index.awaitsPlace(podIn(r)) || h.index.inflates(podIn(r)) {
 			continue
 		}
 		h.handle.AddNominatedPod(klog.Background(), podInfoIn(r), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
@@ -199,14 +199,14 @@ func (h *Scheduler) restoreNominations(node string, pods []engine.UID) {
 // inherited reservation counts until the next decision about the pod or its gang. Nominations of
 // blocked pods are deleted instead, because the framework would keep them forever.
 func (h *Scheduler) inheritNominations() {
-	all, err := h.pods.List(labels.Everything())
+	all, err := h.index.pods.List(labels.Everything())
 	if err != nil {
 		klog.Background().Error(err, "List pods to take over their nominations")
 		return
 	}
 	promised, unfounded := make(map[workload.Key][]*engine.Reservation), []*corev1.Pod(nil)
 	for _, pod := range all {
-		if pod.Status.NominatedNodeName == "" || h.profiles.of(pod.Spec.SchedulerName) == nil || !h.awaitsPlace(pod) {
+		if pod.Status.NominatedNodeName == "" || h.index.profiles.of(pod.Spec.SchedulerName) == nil || !h.index.awaitsPlace(pod) {
 			continue
 		}
 		if h.isBlockedByGroup(pod) {
@@ -220,9 +220,9 @@ func (h *Scheduler) inheritNominations() {
 		}
 		// The informer lists the pod, but the handler of its event may not have run yet.
 		h.ensurePresent(pod)
-		key := h.keyOf(pod)
+		key := h.index.keyOf(pod)
 		promised[key] = append(promised[key], &engine.Reservation{
-			Pod: pi, UID: string(pod.UID), Node: pod.Status.NominatedNodeName, Standing: h.standingOf(pod),
+			Pod: pi, UID: string(pod.UID), Node: pod.Status.NominatedNodeName, Standing: h.ledger.standingOf(pod),
 		})
 	}
 	for key, reserved := range promised {
@@ -246,15 +246,15 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 			p.sched.releaseAndRetry(key, "a preemptor of a higher priority takes a node of its plan")
 		}
 	}
-	for node := range p.sched.nominatedNodes().Intersection(used) {
+	for node := range p.sched.ledger.nominatedNodes().Intersection(used) {
 		for _, nominated := range p.sched.nominatedOn(node) {
 			pod := nominated.GetPod()
-			if p.sched.owns(pre, pod) || p.sched.standingOf(pod).KeepsFrom(pre.standing()) {
+			if p.sched.index.owns(pre, pod) || p.sched.ledger.standingOf(pod).KeepsFrom(pre.standing()) {
 				continue
 			}
 			p.handle.DeleteNominatedPodIfExists(pod)
 			p.sched.evictor.Nominate(ctx, []podstatus.Nomination{{Pod: pod}})
-			p.sched.retryNow(p.sched.keyOf(pod))
+			p.sched.retryNow(p.sched.index.keyOf(pod))
 		}
 	}
 }
@@ -284,7 +284,7 @@ func released() gang.Verdict {
 func (b *ledger) reservationsEnded(pods []*corev1.Pod) {
 	keys := sets.New[types.NamespacedName]()
 	for _, pod := range pods {
-		if key, ok := b.groupOf(pod); ok {
+		if key, ok := b.index.groupOf(pod); ok {
 			keys.Insert(key)
 		}
 	}

@@ -17,7 +17,7 @@ func (h *Scheduler) awaitOutcome(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return
 	}
-	if key, ok := h.groupOf(pod); ok {
+	if key, ok := h.index.groupOf(pod); ok {
 		h.gangs.AwaitResult(gangKey(key), string(pod.UID), engine.Ended{Pod: pod, Until: h.clock.Now().Add(engine.ShortTime)})
 	}
 }
@@ -27,7 +27,7 @@ func (h *Scheduler) awaitOutcome(pod *corev1.Pod) {
 // method members instead.
 func (h *Scheduler) membersAsReserved(key types.NamespacedName) gang.Members {
 	awaited := h.gangs.Ended(gangKey(key), h.clock.Now())
-	members := h.members(key)
+	members := h.placements.members(key)
 	for _, ended := range awaited {
 		pod, ok := ended.Pod.(*corev1.Pod)
 		if !ok {

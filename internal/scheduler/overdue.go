@@ -64,16 +64,18 @@ func (l departureLimits) overdueAt(pod *corev1.Pod) time.Time {
 
 // TerminationTimeout returns how long planning waits for terminating pods after their grace period.
 // It is the longest time of all profiles. Any goroutine may call it.
-func (h *Scheduler) TerminationTimeout() time.Duration { return h.profiles.departureLimits().timeout }
+func (h *Scheduler) TerminationTimeout() time.Duration {
+	return h.index.profiles.departureLimits().timeout
+}
 
 // MaxGracePeriod returns the longest grace period that planning waits for. It is the longest period
 // of all profiles. Any goroutine may call it.
-func (h *Scheduler) MaxGracePeriod() time.Duration { return h.profiles.departureLimits().grace }
+func (h *Scheduler) MaxGracePeriod() time.Duration { return h.index.profiles.departureLimits().grace }
 
 // followDeparture schedules a check of a terminating pod for the time when it becomes overdue.
 func (h *Scheduler) followDeparture(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !h.leaving.isOverdue(pod.UID) {
-		at := h.profiles.departureLimits().overdueAt(pod)
+		at := h.index.profiles.departureLimits().overdueAt(pod)
 		h.step(engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod)})
 		h.waits.WaitUntil(podKey(pod), engine.Departure, onClock(at, h.clock.Now()))
 	}
@@ -87,28 +89,28 @@ func onClock(at, now time.Time) time.Time { return now.Add(at.Sub(now)) }
 // snapshot counts the pod as running from then on. All workloads see the same state, because the
 // mark does not depend on the time of a decision.
 func (h *Scheduler) overdue(key workload.Key) {
-	pod, ok := h.podOf(key)
+	pod, ok := h.index.podOf(key)
 	if !ok || pod.DeletionTimestamp == nil {
 		return
 	}
 	h.leaving.setOverdue(pod.UID)
-	if !h.exists(pod) {
+	if !h.index.exists(pod) {
 		// The pod was deleted, and its state was dropped, after its deadline had been scheduled.
 		h.leaving.gone(pod, h.clock.Now())
 		return
 	}
 	// An overdue pod counts as usage of its queue again.
-	h.charge(pod)
+	h.ledger.charge(pod)
 	misled := h.stays(pod)
-	limits := h.profiles.departureLimits()
+	limits := h.index.profiles.departureLimits()
 	klog.Background().V(2).Info("A terminating pod is overdue, and not waited for any more", "pod", klog.KObj(pod), "node", pod.Spec.NodeName,
 		"graceEnds", pod.DeletionTimestamp.Time, "graceIsTooLong", limits.cut(pod), "preemptors", len(misled))
 	for _, key := range misled {
-		preemptor, ok := h.pendingOf(key)
+		preemptor, ok := h.index.pendingOf(key)
 		if !ok {
 			continue
 		}
-		if recorder := h.profiles.recorder(preemptor.Spec.SchedulerName); recorder != nil {
+		if recorder := h.index.profiles.recorder(preemptor.Spec.SchedulerName); recorder != nil {
 			recorder.Eventf(pod, preemptor, corev1.EventTypeWarning, "TerminationOverdue", "Preempting",
 				"%s; %s looks for other room", limits.sentence(pod), key)
 		}

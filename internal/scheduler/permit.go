@@ -22,12 +22,12 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	p.sched.seal(pod)
 	p.sched.leaving.placed(pod.UID)
 	if len(p.sched.reserved.On(node)) > 0 {
-		p.sched.releaseCrowded(sets.New(node), p.sched.keyOf(pod))
+		p.sched.releaseCrowded(sets.New(node), p.sched.index.keyOf(pod))
 	}
-	g := p.sched.gangOf(pod)
+	g := p.sched.index.gangOf(pod)
 	if g == nil {
-		p.sched.releaseOverLimit(p.sched.standingOf(pod))
-		p.sched.step(engine.WorkloadPlaced{Key: p.sched.keyOf(pod)})
+		p.sched.releaseOverLimit(p.sched.ledger.standingOf(pod))
+		p.sched.step(engine.WorkloadPlaced{Key: p.sched.index.keyOf(pod)})
 		return nil
 	}
 	if complete := p.sched.gangs.Reserve(gangKey(g.Key), string(pod.UID), node); complete {
@@ -50,25 +50,25 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 	} else {
 		p.sched.outcomeKnown(pod)
 	}
-	p.sched.records.GivesUp(string(pod.UID), p.sched.keyOf(pod), node)
+	p.sched.records.GivesUp(string(pod.UID), p.sched.index.keyOf(pod), node)
 	p.sched.touchDrivers(pod)
-	if g := p.sched.gangOf(pod); g != nil {
+	if g := p.sched.index.gangOf(pod); g != nil {
 		p.sched.release(g.Key, pod, fmt.Sprintf("member %s could not take its place on %s", pod.Name, node))
 		return
 	}
 	// The PodGroup may have been deleted since Reserve.
-	if key, ok := p.sched.groupOf(pod); ok {
+	if key, ok := p.sched.index.groupOf(pod); ok {
 		p.sched.release(key, pod, "its PodGroup is gone")
 	}
 }
 
 // Permit makes members wait until minCount of them have passed their cycles.
 func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
-	key, ok := p.sched.groupOf(pod)
+	key, ok := p.sched.index.groupOf(pod)
 	if !ok {
 		return nil, 0
 	}
-	g, ok := p.sched.groups.Group(key)
+	g, ok := p.sched.index.groups.Group(key)
 	switch {
 	case !ok:
 		return fwk.NewStatus(fwk.Unschedulable, gang.Title(key)+" does not exist any more"), 0
@@ -78,16 +78,16 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	if p.sched.gangs.Lacks(gangKey(key)) {
 		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d more members of %s are to come", p.sched.gangs.Planned(gangKey(key)), gang.Title(key))), p.args.Gang.PermitTimeout.Duration
 	}
-	members := p.sched.members(key)
-	if p.sched.isInPart(g, &members, nil) {
-		if !p.sched.mayBecomeWhole(g, &members) {
+	members := p.sched.placements.members(key)
+	if p.sched.placements.isInPart(g, &members, nil) {
+		if !p.sched.placements.mayBecomeWhole(g, &members) {
 			// The plan was released during the member's cycle. No other members will come, so it
 			// must not wait.
 			return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("the plan of %s was released", gang.Title(key))), 0
 		}
-		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of %s are through", p.sched.through(&members), g.MinCount, gang.Title(key))), p.args.Gang.PermitTimeout.Duration
+		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of %s are through", p.sched.placements.through(&members), g.MinCount, gang.Title(key))), p.args.Gang.PermitTimeout.Duration
 	}
-	if why := p.sched.splitOver(key); why != "" {
+	if why := p.sched.ledger.splitOver(key); why != "" {
 		return fwk.NewStatus(fwk.Unschedulable, why), 0
 	}
 	logOf(ctx, gangKey(key)).V(2).Info("Enough members of a gang are through", "members", g.MinCount)
@@ -113,7 +113,7 @@ func (o *placements) atMost(key types.NamespacedName, members *gang.Members) int
 // allow lets all members of a gang pass Permit.
 func (h *Scheduler) allow(key types.NamespacedName) {
 	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
-		if k, ok := h.groupOf(w.GetPod()); ok && k == key {
+		if k, ok := h.index.groupOf(w.GetPod()); ok && k == key {
 			w.Allow(Name)
 		}
 	})

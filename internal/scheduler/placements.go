@@ -10,11 +10,11 @@ import (
 // may be assumed on a node, returning to the queue, or about to terminate. It is safe for
 // concurrent use.
 type placements struct {
-	*clusterIndex
+	index *clusterIndex
 	// gangs holds the engine's records of groups.
 	gangs *engine.Gangs
 	// leaving holds the pods that will terminate although their objects do not show it yet.
-	leaving leavingPods
+	leaving *leavingPods
 	// records holds the scheduling attempts of pods, and the assumed pods.
 	records *engine.Pods
 	// rejecting is held while pods at Permit are rejected, so that no pod is rejected twice.

@@ -56,13 +56,13 @@ type preemptor struct {
 }
 
 func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
-	g := p.sched.group(pod)
+	g := p.sched.index.group(pod)
 	return preemptor{
 		key:      podKey(pod),
 		uid:      pod.UID,
 		group:    g,
-		queue:    p.sched.queueOf(pod),
-		priority: p.sched.priorityOf(pod),
+		queue:    p.sched.ledger.queueOf(pod),
+		priority: p.sched.index.priorityOf(pod),
 		never:    p.sched.tolerations.NeverPreempts(g, pod),
 		minCount: 1,
 		pods:     []*corev1.Pod{pod},
@@ -87,7 +87,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	gang.SortByAge(pending)
 	pre := preemptor{
 		key: gangKey(g.Key), uid: g.UID, group: g,
-		minCount: p.sched.lacking(g, members, pending),
+		minCount: p.sched.placements.lacking(g, members, pending),
 		pods:     pending,
 		keptOut:  keptOut.String(),
 		pause:    p.sched.pauseOf(gangKey(g.Key)),
@@ -99,12 +99,12 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		}
 	}
 	if len(pending) > 0 {
-		pre.queue = p.sched.queueOf(pending[0])
-		pre.priority = p.sched.priorityOf(pending[0])
+		pre.queue = p.sched.ledger.queueOf(pending[0])
+		pre.priority = p.sched.index.priorityOf(pending[0])
 		pre.never = pre.never || p.sched.tolerations.NeverPreempts(g, pending...)
 	}
 	if g.TopologyKey != "" || len(g.PreferredKeys) > 0 {
-		pre.beside = p.sched.nodesOf(slices.Concat(members.Assigned, through))
+		pre.beside = p.sched.placements.nodesOf(slices.Concat(members.Assigned, through))
 	}
 	if g.PodPriorities {
 		// A gang without a priority has the priority of its lowest member.
@@ -145,7 +145,7 @@ func (p *Plugin) classesOf(pre *preemptor) ([]snapshot.Class, error) {
 		return snapshot.ClassesOf(pre.pods, p.claims, nil)
 	}
 	return snapshot.ClassesOf(pre.pods, p.claims, func(pod *corev1.Pod) string {
-		role, _ := p.sched.derived.RoleOf(pod)
+		role, _ := p.sched.index.derived.RoleOf(pod)
 		return role
 	})
 }
@@ -184,7 +184,7 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *decisionView, c
 	}
 	d.Elapsed = p.sched.clock.Since(start)
 	if d.Outcome != core.Fits {
-		d.Message = joined(d.Message, p.sched.overdueSentence(v, classes))
+		d.Message = joined(d.Message, p.sched.index.overdueSentence(v, classes))
 	}
 	if d.Outcome == core.Infeasible {
 		d.Message = joined(d.Message, pre.pauseSentence())
@@ -306,7 +306,7 @@ func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Assi
 		}
 		logger.V(6).Info("Reserved room", "pod", klog.KObj(pod), "node", node)
 		reserved = append(reserved, &engine.Reservation{Pod: pi, UID: string(pod.UID), Node: node, Place: place, Standing: pre.standing()})
-		if !p.sched.inflates(pod) {
+		if !p.sched.index.inflates(pod) {
 			p.handle.AddNominatedPod(logger, pi, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 		} else {
 			p.handle.DeleteNominatedPodIfExists(pod)

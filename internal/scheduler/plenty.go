@@ -28,36 +28,36 @@ const judgeRest = 10
 // isAdmittedFreely reports whether a new workload is admitted without a turn, because all queued
 // work has room. PreEnqueue calls it, under the lock of the scheduler's queue.
 func (h *Scheduler) isAdmittedFreely(pod *corev1.Pod, w *admission.Waiter) bool {
-	if !h.hasPlenty(w.Queue) {
+	if !h.ledger.hasPlenty(w.Queue) {
 		return false
 	}
 	if !w.Key.Gang && !h.quotas.Knows(pod.UID) {
 		// The scheduler's queue may receive the pod before the quota ledger does, so add the pod
 		// here.
-		h.recharge(pod)
+		h.ledger.recharge(pod)
 	}
-	return h.isServable(w.Key) && h.hasPlenty(w.Queue) && h.turns.Pass(*w, h.clock.Now())
+	return h.ledger.isServable(w.Key) && h.ledger.hasPlenty(w.Queue) && h.turns.Pass(*w, h.clock.Now())
 }
 
 // followPlenty recalls the workloads that were admitted without a turn, if the room no longer
 // suffices for all queued work. The main loop calls it.
 func (h *Scheduler) followPlenty(now time.Time) {
 	if h.judgePlenty(now) {
-		h.turns.Recall(h.hasPlenty)
+		h.turns.Recall(h.ledger.hasPlenty)
 	}
 }
 
 // nextJudgement returns the earliest time of the next check for room. It returns false if no
 // workload that was admitted without a turn depends on the check. The main loop calls it.
 func (h *Scheduler) nextJudgement() (time.Time, bool) {
-	return h.judgeNext, h.turns.AnyFree() && h.profiles.knowFilters() && !h.quotas.Judged()
+	return h.judgeNext, h.turns.AnyFree() && h.index.profiles.knowFilters() && !h.quotas.Judged()
 }
 
 // judgePlenty checks whether all queued work has room, if the last result is no longer valid. It
 // does not check limits. It reports whether the result that hasPlenty returns is up to date. Before
 // the first check, hasPlenty returns false. The main loop calls it.
 func (h *Scheduler) judgePlenty(now time.Time) bool {
-	if !h.profiles.knowFilters() || h.quotas.Judged() {
+	if !h.index.profiles.knowFilters() || h.quotas.Judged() {
 		return true
 	}
 	if now.Before(h.judgeNext) {
@@ -74,17 +74,17 @@ func (h *Scheduler) judgePlenty(now time.Time) bool {
 
 // hasPlenty reports whether all work that waits in a queue has room, in any order.
 func (b *ledger) hasPlenty(queue string) bool {
-	return b.profiles.knowFilters() && b.quotas.Plenty(queue)
+	return b.index.profiles.knowFilters() && b.quotas.Plenty(queue)
 }
 
 // isServable reports whether the nodes and limits could serve a workload in an otherwise empty
 // cluster, as far as the quota ledger knows.
 func (b *ledger) isServable(key workload.Key) bool {
 	if !key.Gang {
-		pod, ok := b.podOf(key)
+		pod, ok := b.index.podOf(key)
 		return ok && b.quotas.Servable(pod.UID)
 	}
-	members := b.lister.Members(nameOf(key))
+	members := b.index.lister.Members(nameOf(key))
 	return len(members.Pending) > 0 && !slices.ContainsFunc(members.Pending, func(pod *corev1.Pod) bool { return !b.quotas.Servable(pod.UID) })
 }
 

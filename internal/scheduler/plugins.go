@@ -88,9 +88,9 @@ func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle f
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
-	sched.profiles.add(full.ProfileName(), args, full.EventRecorder())
+	sched.index.profiles.add(full.ProfileName(), args, full.EventRecorder())
 	p := newPlugin(sched, args, full)
-	sched.profiles.setPlugins(full.ProfileName(), full.ListPlugins, full.PreEnqueuePlugins,
+	sched.index.profiles.setPlugins(full.ProfileName(), full.ListPlugins, full.PreEnqueuePlugins,
 		slices.ContainsFunc(full.Extenders(), fwk.Extender.IsFilter), p.resources)
 	sched.metrics.Serves(full.ProfileName())
 	return p, nil

@@ -24,16 +24,16 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if why := rejectionIn(state); why != "" {
 		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+why)
 	}
-	if g := p.sched.gangOf(pod); g != nil {
+	if g := p.sched.index.gangOf(pod); g != nil {
 		return p.postFilterGang(ctx, state, pod, g, statuses)
 	}
-	if _, ok := p.sched.groupOf(pod); ok && p.sched.group(pod) == nil {
+	if _, ok := p.sched.index.groupOf(pod); ok && p.sched.index.group(pod) == nil {
 		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: the PodGroup does not exist")
 	}
 	made, decided := decisionOf(state)
 	atLimit := decided && made.pre.atLimit
 	if v := p.sched.blockedByQueue(pod); v != (gang.Verdict{}) && !atLimit {
-		p.sched.turns.TurnFailed(p.sched.keyOf(pod))
+		p.sched.turns.TurnFailed(p.sched.index.keyOf(pod))
 		// Release the reservations of the pod, so that other workloads can use the room.
 		pre := p.podPreemptor(pod)
 		p.reserve(ctx, &pre, nil)

@@ -26,7 +26,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	p.sched.dropInflated()
-	key := p.sched.keyOf(pod)
+	key := p.sched.index.keyOf(pod)
 	p.sched.records.Begins(string(pod.UID), key)
 	p.sched.waits.Resolve(key, engine.Nodes)
 	if p.sched.turns.TurnAway(key) {
@@ -43,7 +43,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 }
 
 func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
-	key, ok := p.sched.groupOf(pod)
+	key, ok := p.sched.index.groupOf(pod)
 	if !ok {
 		return p.preFilterSingle(ctx, state, pod)
 	}
@@ -79,7 +79,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		p.sched.records.TakesTurn(string(pod.UID))
 		return p.planGang(ctx, state, pod, g, &members)
 	default:
-		return nil, fwk.NewStatus(fwk.Unschedulable, p.sched.whyHeld(key, a))
+		return nil, fwk.NewStatus(fwk.Unschedulable, p.sched.placements.whyHeld(key, a))
 	}
 }
 
@@ -112,7 +112,7 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	loose := p.sched.records.IsElsewhere(string(pod.UID))
-	if node := p.sched.reserved.NodeOf(string(pod.UID)); node != "" && !loose && !p.sched.waits.WaitsForVictims(p.sched.keyOf(pod)) {
+	if node := p.sched.reserved.NodeOf(string(pod.UID)); node != "" && !loose && !p.sched.waits.WaitsForVictims(p.sched.index.keyOf(pod)) {
 		return p.confine(state, pod, node)
 	}
 	switch {
@@ -144,10 +144,10 @@ func (p *Plugin) claimsAreReserved(pod *corev1.Pod) bool {
 	if !filters.IsClaimant(p.handle, pod) {
 		return false
 	}
-	standing, key := p.sched.standingOf(pod), p.sched.keyOf(pod)
+	standing, key := p.sched.ledger.standingOf(pod), p.sched.index.keyOf(pod)
 	for _, reserved := range p.sched.reserved.Nodes() {
 		for _, r := range reserved {
-			if r.KeepsFrom(standing) && p.sched.keyOf(podIn(r)) != key && filters.IsClaimant(p.handle, podIn(r)) {
+			if r.KeepsFrom(standing) && p.sched.index.keyOf(podIn(r)) != key && filters.IsClaimant(p.handle, podIn(r)) {
 				return true
 			}
 		}
@@ -286,7 +286,7 @@ func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision
 	if len(pre.rounds) > 0 {
 		return p.decideRounds(ctx, pre)
 	}
-	if v := p.sched.askQueue(pre.key, engine.Queue, func() gang.Verdict { return p.sched.withinLimits(pre) }); v != (gang.Verdict{}) {
+	if v := p.sched.askQueue(pre.key, engine.Queue, func() gang.Verdict { return p.sched.ledger.withinLimits(pre) }); v != (gang.Verdict{}) {
 		return p.atLimit(ctx, *pre, v)
 	}
 	made, err := p.decide(ctx, *pre)

@@ -417,14 +417,14 @@ func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 	case now.Spec.NodeName != "" || now.DeletionTimestamp != nil:
 		return "it is not pending"
 	}
-	key := h.keyOf(now)
+	key := h.index.keyOf(now)
 	if !slices.ContainsFunc(h.reserved.Of(key), func(r *engine.Reservation) bool { return r.UID == string(pod.UID) }) {
 		return "that is not " + key.String() + "'s, which it is part of"
 	}
-	group, isMember := h.groupOf(now)
+	group, isMember := h.index.groupOf(now)
 	if isMember {
-		g, ok := h.groups.Group(group)
-		members := h.members(group)
+		g, ok := h.index.groups.Group(group)
+		members := h.placements.members(group)
 		switch {
 		case !ok:
 			return "its PodGroup does not exist"
@@ -435,7 +435,7 @@ func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 	if h.waits.Evicting(key) {
 		return ""
 	}
-	if h.isDisallowed(key) {
+	if h.ledger.isDisallowed(key) {
 		return "its queue does not let it have that"
 	}
 	_, planned := h.gangs.PlannedNode(gangKey(group), string(pod.UID))
@@ -449,10 +449,10 @@ func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 
 // isQueued reports whether a pod or a member of its gang is in the active or backoff queue.
 func (c *cluster) isQueued(pod *corev1.Pod) bool {
-	key := c.r.sched.keyOf(pod)
+	key := c.r.sched.index.keyOf(pod)
 	queue := c.r.upstream.SchedulingQueue
 	return slices.ContainsFunc(slices.Concat(queue.PodsInActiveQ(), queue.PodsInBackoffQ()), func(other *corev1.Pod) bool {
-		return c.r.sched.keyOf(other) == key
+		return c.r.sched.index.keyOf(other) == key
 	})
 }
 

@@ -24,7 +24,7 @@ func (h *Scheduler) runsOn(key types.NamespacedName) {
 	if !h.waits.Awaits(engine.Protection) {
 		return
 	}
-	if g, ok := h.groups.Group(key); !ok || !g.IsGang() || h.goesWhole(g) || h.running(key) <= h.countsBy(g) {
+	if g, ok := h.index.groups.Group(key); !ok || !g.IsGang() || h.goesWhole(g) || h.placements.running(key) <= h.countsBy(g) {
 		return
 	}
 	// The framework's cache may learn of the member later than this handler. A decision before that

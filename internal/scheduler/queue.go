@@ -51,15 +51,15 @@ func (p *Plugin) hintAny(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Queueing
 // hintGang retries gangs, and single pods that claim devices or local volumes. A decision may have
 // rejected such pods because of a filter.
 func (p *Plugin) hintGang(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	return p.hint((p.sched.gangOf(pod) != nil || filters.IsClaimant(p.handle, pod)) && p.sched.represents(pod)), nil
+	return p.hint((p.sched.index.gangOf(pod) != nil || filters.IsClaimant(p.handle, pod)) && p.sched.represents(pod)), nil
 }
 
 // hintSensitive retries gangs whose members depend on more than room, such as other pods, volumes
 // or devices. It also retries single pods that claim devices or local volumes.
 func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	sensitive := filters.IsClaimant(p.handle, pod)
-	if p.sched.gangOf(pod) != nil {
-		key, _ := p.sched.groupOf(pod)
+	if p.sched.index.gangOf(pod) != nil {
+		key, _ := p.sched.index.groupOf(pod)
 		sensitive = p.sched.gangs.PodSensitive(gangKey(key))
 	}
 	return p.hint(sensitive && p.sched.represents(pod)), nil
@@ -70,7 +70,7 @@ func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Qu
 func (p *Plugin) hintClaim(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, _ := oldObj.(*resourceapi.ResourceClaim)
 	after, _ := newObj.(*resourceapi.ResourceClaim)
-	if !isGivenBack(before, after) && !p.sched.claims(pod, after) {
+	if !isGivenBack(before, after) && !p.sched.index.claims(pod, after) {
 		return fwk.QueueSkip, nil
 	}
 	return p.hintSensitive(logger, pod, oldObj, newObj)
@@ -111,16 +111,16 @@ func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
 // return to the queue instead of being deleted, this is the only event, because no informer reports
 // their return.
 func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
-	if !p.sched.represents(pod) || p.sched.waits.WaitsFor(p.sched.keyOf(pod), engine.Nodes) {
+	if !p.sched.represents(pod) || p.sched.waits.WaitsFor(p.sched.index.keyOf(pod), engine.Nodes) {
 		return fwk.QueueSkip, nil
 	}
 	if gone, ok := oldObj.(*corev1.Pod); ok {
-		if own, isMember := p.sched.groupOf(gone); isMember && p.sched.isStuckWith(pod, own) {
+		if own, isMember := p.sched.index.groupOf(gone); isMember && p.sched.placements.isStuckWith(pod, own) {
 			// The pod is a member that was rejected and has returned to the queue. That does not
 			// change the plan.
 			return fwk.QueueSkip, nil
 		}
-		key := p.sched.keyOf(pod)
+		key := p.sched.index.keyOf(pod)
 		if awaited, worthIt := p.sched.waits.GoneFor(key, string(gone.UID)); awaited {
 			if worthIt {
 				// The informer's handler may run later than this hint. The framework's queue would
@@ -150,6 +150,6 @@ func (p *Plugin) hintPodUpdated(_ klog.Logger, pod *corev1.Pod, _, newObj any) (
 
 // isStuckWith reports whether a pod is a member of a group whose plan has been rejected twice.
 func (o *placements) isStuckWith(pod *corev1.Pod, group types.NamespacedName) bool {
-	key, ok := o.groupOf(pod)
+	key, ok := o.index.groupOf(pod)
 	return ok && key == group && o.gangs.Stuck(gangKey(key))
 }

@@ -140,12 +140,12 @@ func TestChargedAsItIsNow(t *testing.T) {
 	r := newRig(t, nodes(1, "8")...)
 	r.sched.QueueSet(limitedQueue("a", "8"))
 	listed := ofQueue("a", on(pod("p", "", "1", 0), "node-0"))
-	r.sched.recharge(listed)
+	r.sched.ledger.recharge(listed)
 	if r.sched.quotas.Knows(listed.UID) {
 		t.Error("one that has gone counts")
 	}
 	r.create(ofQueue("a", pod("p", "", "1", 0)))
-	r.sched.recharge(listed)
+	r.sched.ledger.recharge(listed)
 	s := r.sched.quotas.Snapshot([]string{"cpu"})
 	if s.Allocated[0][0] != 0 || s.Requested[0][0] != 1000 {
 		t.Errorf("allocated %v and requested %v, want what it is now", s.Allocated, s.Requested)
@@ -213,7 +213,7 @@ func TestQueueThatIsNamedBeforeItIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("it is known", func() bool {
-		now, err := r.sched.pods.Pods("ns").Get("p")
+		now, err := r.sched.index.pods.Pods("ns").Get("p")
 		return err == nil && now.Labels[v1alpha1.LabelQueue] == "b"
 	})
 	r.never("it leaves its queue", 50*time.Millisecond, func() bool { return allocated("a") != 1000 })
@@ -247,7 +247,7 @@ func TestHeldPodsAskForNothing(t *testing.T) {
 	p := ofQueue("a", pod("p", "", "1", 0))
 	r.create(p)
 	requested := func() int64 { return r.sched.quotas.Snapshot([]string{"cpu"}).Requested[0][0] }
-	r.sched.recharge(p)
+	r.sched.ledger.recharge(p)
 	if got := requested(); got != 0 {
 		t.Errorf("one that is held asks for %d", got)
 	}
@@ -449,7 +449,7 @@ func TestPlanAtALoweredLimit(t *testing.T) {
 	t.Parallel()
 	h := detached(&Inputs{Groups: &gang.Store{}})
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	h.pods = corelisters.NewPodLister(indexer)
+	h.index.pods = corelisters.NewPodLister(indexer)
 	h.quotas.SetQueue(limitedQueue("a", "2"))
 	leaves, waits := placed("leaves"), turnsPod("waits")
 	leaves.DeletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -469,12 +469,12 @@ func TestPlanAtALoweredLimit(t *testing.T) {
 	h.arrives(waits)
 	h.reserveRooms(g, []*engine.Reservation{{Pod: pi, UID: string(waits.UID), Node: "n", Standing: workload.Standing{Queue: "a"}}})
 	h.quotas.SetQueue(limitedQueue("a", "1"))
-	if h.isDisallowed(g) {
+	if h.ledger.isDisallowed(g) {
 		t.Error("It may not wait for what leaves")
 	}
 	h.engine.Step(time.Time{}, engine.GroupArrives{Group: g})
 	h.gangs.SetPlan(g, []engine.Assignment{{Member: string(waits.UID), Node: "n"}})
-	if !h.isDisallowed(g) {
+	if !h.ledger.isDisallowed(g) {
 		t.Error("It may come in beside what has not left yet")
 	}
 }

@@ -19,16 +19,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Quotas returns the quota ledger. Code that watches Queues must not write to the ledger directly:
-// it must call QueueSet and QueueDeleted.
-func (b *ledger) Quotas() *queue.Ledger { return b.quotas }
-
-// MinRuntime returns the longest protection that min-runtimes give a running group. If no queue
+// minRuntime returns the longest protection that min-runtimes give a running group. If no queue
 // sets a min-runtime, the arguments of the members' profile count. The preemptor's profile does not
 // matter.
-func (b *ledger) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
+func (b *ledger) minRuntime(g *gang.Group, members *gang.Members) time.Duration {
 	for _, pod := range slices.Concat(members.Assigned, members.Pending) {
-		if args := b.profiles.of(pod.Spec.SchedulerName); args != nil && !*args.WorkloadAware {
+		if args := b.index.profiles.of(pod.Spec.SchedulerName); args != nil && !*args.WorkloadAware {
 			// In such a profile, each member is protected separately.
 			return 0
 		}
@@ -39,7 +35,7 @@ func (b *ledger) MinRuntime(g *gang.Group, members *gang.Members) time.Duration 
 // protection returns the longest protection that min-runtimes give a running group. otherwise has
 // the min-runtimes for members whose profile is not known.
 func (b *ledger) protection(g *gang.Group, members *gang.Members, otherwise *core.MinRuntime) time.Duration {
-	if of := b.minRuntimeOfMembers(members); of != nil {
+	if of := b.index.minRuntimeOfMembers(members); of != nil {
 		otherwise = of
 	}
 	return b.quotas.Protection(b.queueOfGroup(g), queue.MinRuntimes{
@@ -47,14 +43,10 @@ func (b *ledger) protection(g *gang.Group, members *gang.Members, otherwise *cor
 	})
 }
 
-// QueueNamedByGroup returns the queue that a group names, or else the default queue of its
-// namespace.
-func (b *ledger) QueueNamedByGroup(g *gang.Group) string { return b.quotas.NameFor(b.workOfGroup(g)) }
-
-// Orphaned returns the reason why a group's running members do not count for the queue that the
+// orphaned returns the reason why a group's running members do not count for the queue that the
 // group names. The Verdict is zero if they do count. before is true if this reason was reported
 // already.
-func (b *ledger) Orphaned(g *gang.Group, before bool) gang.Verdict {
+func (b *ledger) orphaned(g *gang.Group, before bool) gang.Verdict {
 	work := b.workOfGroup(g)
 	return b.quotas.Orphaned(b.quotas.NameFor(work), before)
 }
@@ -64,12 +56,12 @@ func (b *ledger) Orphaned(g *gang.Group, before bool) gang.Verdict {
 func (h *Scheduler) QueueSet(q *v1alpha1.Queue) {
 	first, confining := h.quotas.SetQueue(q)
 	if first {
-		all, err := h.pods.List(labels.Everything())
+		all, err := h.index.pods.List(labels.Everything())
 		if err != nil {
 			klog.Background().Error(err, "List pods to charge them to their queues")
 		}
 		for _, pod := range all {
-			h.recharge(pod)
+			h.ledger.recharge(pod)
 		}
 		h.quotas.AllCharged()
 		h.cluster.Invalidate()
@@ -86,8 +78,8 @@ func (h *Scheduler) QueueSet(q *v1alpha1.Queue) {
 func (h *Scheduler) retryNamed(pods []*corev1.Pod) {
 	keys := sets.New[workload.Key]()
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && h.queueOf(pod) != "" {
-			keys.Insert(h.keyOf(pod))
+		if pod.Spec.NodeName == "" && h.ledger.queueOf(pod) != "" {
+			keys.Insert(h.index.keyOf(pod))
 		}
 	}
 	for key := range keys {
@@ -114,7 +106,7 @@ func (h *Scheduler) releaseDisallowedAmong(keys []workload.Key, why string) {
 	h.wanted.askAnew()
 	for _, key := range keys {
 		// Skip a workload with evictions under way. The end of the evictions reviews it.
-		if !h.waits.Evicting(key) && h.isDisallowed(key) {
+		if !h.waits.Evicting(key) && h.ledger.isDisallowed(key) {
 			h.releaseAndRetry(key, why)
 		}
 	}
@@ -135,7 +127,7 @@ func (b *ledger) isDisallowed(key workload.Key) bool {
 	name := reserved[0].Queue
 	for _, r := range reserved {
 		// The informer may have a newer version of the pod than the reservation.
-		if now, ok := b.podOf(podKey(podIn(r))); ok {
+		if now, ok := b.index.podOf(podKey(podIn(r))); ok {
 			if c := b.claimOf(now); c.Bar != (gang.Verdict{}) || name != "" && b.quotas.Used() && c.Queue != name {
 				return true
 			}
@@ -197,10 +189,10 @@ func (b *ledger) charge(pod *corev1.Pod) queue.Change {
 	if !b.quotas.Used() {
 		return queue.Change{}
 	}
-	key, isMember := b.groupOf(pod)
+	key, isMember := b.index.groupOf(pod)
 	var of queue.Membership
 	if isMember {
-		of = b.membership(key)
+		of = b.index.membership(key)
 	}
 	change := b.chargeTo(pod, of)
 	if isMember && change.Any {
@@ -214,14 +206,14 @@ func (b *ledger) charge(pod *corev1.Pod) queue.Change {
 func (b *ledger) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
 	b.charging.Lock()
 	defer b.charging.Unlock()
-	if pod.Spec.NodeName == "" && b.derived.Hold(pod) != (gang.Verdict{}) {
+	if pod.Spec.NodeName == "" && b.index.derived.Hold(pod) != (gang.Verdict{}) {
 		// Until the group of a pod is known, the pod requests nothing.
 		return b.quotas.Forget(pod.UID)
 	}
 	if b.isOnMissingNode(pod) {
 		return b.quotas.Forget(pod.UID)
 	}
-	of.Overdue = b.leaving.isOverdue(pod.UID) || b.leavesLate(pod)
+	of.Overdue = b.leaving.isOverdue(pod.UID) || b.placements.leavesLate(pod)
 	return b.quotas.ChargeMember(pod, b.queueOf(pod), of)
 }
 
@@ -240,11 +232,11 @@ func (b *ledger) updateGroupState(key types.NamespacedName) {
 	// The lock serializes the calls, so the last call stores the newest state.
 	b.groupStates.Lock()
 	defer b.groupStates.Unlock()
-	g, ok := b.groups.Group(key)
+	g, ok := b.index.groups.Group(key)
 	if !ok {
 		g = nil
 	}
-	members := b.members(key)
+	members := b.placements.members(key)
 	now := queue.GroupState{Held: gang.Gate(key, g, &members) != gang.Verdict{}}
 	if g != nil {
 		now.Held = now.Held || b.claimOfGroup(g, &members).Confined
@@ -264,14 +256,14 @@ func (b *ledger) isCharged(pre *preemptor) bool {
 	if pre.queue == "" || !b.quotas.Used() {
 		return true
 	}
-	return !slices.ContainsFunc(pre.pods, func(pod *corev1.Pod) bool { return b.exists(pod) && !b.quotas.Knows(pod.UID) })
+	return !slices.ContainsFunc(pre.pods, func(pod *corev1.Pod) bool { return b.index.exists(pod) && !b.quotas.Knows(pod.UID) })
 }
 
 func (b *ledger) chargeGroup(key types.NamespacedName) (all queue.Change) {
 	if !b.quotas.Used() {
 		return all
 	}
-	members := b.lister.Members(key)
+	members := b.index.lister.Members(key)
 	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Pending, members.Terminating} {
 		for _, pod := range pods {
 			all = all.Add(b.recharge(pod))
@@ -286,12 +278,12 @@ func (b *ledger) chargeGroup(key types.NamespacedName) (all queue.Change) {
 // pod during the call, recharge charges it again.
 func (b *ledger) recharge(pod *corev1.Pod) (all queue.Change) {
 	for b.quotas.Used() {
-		now, err := b.pods.Pods(pod.Namespace).Get(pod.Name)
+		now, err := b.index.pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID {
 			return all.Add(b.quotas.Forget(pod.UID))
 		}
 		all = all.Add(b.charge(now))
-		if after, err := b.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && after == now {
+		if after, err := b.index.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && after == now {
 			break
 		}
 	}
@@ -346,12 +338,12 @@ func (b *ledger) roomBeside(pre *preemptor, promised, gone []types.UID) (int, *q
 // reservedByOthers returns the assumed pods, and the pods of other workloads that have
 // reservations.
 func (b *ledger) reservedByOthers(pre *preemptor) []types.UID {
-	return b.placedOrReserved(func(r *engine.Reservation) bool { return !b.owns(pre, podIn(r)) })
+	return b.placedOrReserved(func(r *engine.Reservation) bool { return !b.index.owns(pre, podIn(r)) })
 }
 
 func (b *ledger) reservedAbove(pre *preemptor) []types.UID {
 	return b.placedOrReserved(func(r *engine.Reservation) bool {
-		return r.KeepsFrom(pre.standing()) && !b.owns(pre, podIn(r))
+		return r.KeepsFrom(pre.standing()) && !b.index.owns(pre, podIn(r))
 	})
 }
 
@@ -402,11 +394,11 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 	}
 	// Check the limits again. The limit may be on a resource that no node has, and may count pods
 	// that are not in the snapshot.
-	gone := p.sched.departing()
+	gone := p.sched.ledger.departing()
 	for _, victim := range made.victims {
 		gone = append(gone, victim.UID)
 	}
-	if p.sched.withinLimits(&pre, gone...) != (gang.Verdict{}) {
+	if p.sched.ledger.withinLimits(&pre, gone...) != (gang.Verdict{}) {
 		return nil, v, nil
 	}
 	if made.decision.Outcome != core.Preempts {
@@ -437,7 +429,7 @@ func (h *Scheduler) cutToFairShare(pre *preemptor, plan []engine.Assignment) []e
 	for i, seat := range plan {
 		requests[i] = asked[seat.Member]
 	}
-	n := standing.Within(pre.queue, requests, h.quotas.Unplaced(h.reservedByOthers(pre)), kindsOf(pre.pods)...)
+	n := standing.Within(pre.queue, requests, h.quotas.Unplaced(h.ledger.reservedByOthers(pre)), kindsOf(pre.pods)...)
 	return plan[:max(n, least)]
 }
 
@@ -455,14 +447,14 @@ func (h *Scheduler) blockedByQueue(pod *corev1.Pod) gang.Verdict {
 	if v := h.queueBlocks(pod); v != (gang.Verdict{}) || !h.quotas.Used() {
 		return v
 	}
-	key := h.keyOf(pod)
+	key := h.index.keyOf(pod)
 	return h.askQueue(key, engine.Queue, func() gang.Verdict {
-		c := h.claimOf(pod)
+		c := h.ledger.claimOf(pod)
 		if c.Bar != (gang.Verdict{}) {
 			return c.Bar
 		}
-		return h.withinLimits(&preemptor{
-			key: key, uid: pod.UID, queue: c.Queue, priority: h.priorityOf(pod), minCount: 1, pods: []*corev1.Pod{pod},
+		return h.ledger.withinLimits(&preemptor{
+			key: key, uid: pod.UID, queue: c.Queue, priority: h.index.priorityOf(pod), minCount: 1, pods: []*corev1.Pod{pod},
 		})
 	})
 }

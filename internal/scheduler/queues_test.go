@@ -32,7 +32,7 @@ func TestQueueOf(t *testing.T) {
 	h := detached(&Inputs{Groups: groups})
 	args := &configv1alpha1.ReprieveArgs{QueueLabelKey: ptr.To("team/queue")}
 	configv1alpha1.SetDefaults(args)
-	h.profiles.add("keyed", args, nil)
+	h.index.profiles.add("keyed", args, nil)
 	tests := map[string]struct {
 		scheduler string
 		labels    map[string]string
@@ -49,14 +49,14 @@ func TestQueueOf(t *testing.T) {
 	pods := make(map[string]*corev1.Pod)
 	for name, tt := range tests {
 		pods[name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: tt.labels}, Spec: corev1.PodSpec{SchedulerName: tt.scheduler}}
-		if got := h.queueOf(pods[name]); got != "" {
+		if got := h.ledger.queueOf(pods[name]); got != "" {
 			t.Errorf("%s: queue %q, where there are none", name, got)
 		}
 	}
 	h.quotas.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := h.queueOf(pods[name]); got != tt.want {
+			if got := h.ledger.queueOf(pods[name]); got != tt.want {
 				t.Errorf("queue %q, want %q", got, tt.want)
 			}
 		})
@@ -69,16 +69,16 @@ func withoutQueues() func() {
 	h := detached(&Inputs{Groups: &gang.Store{}})
 	args := &configv1alpha1.ReprieveArgs{}
 	configv1alpha1.SetDefaults(args)
-	h.profiles.add("reprieve-scheduler", args, nil)
+	h.index.profiles.add("reprieve-scheduler", args, nil)
 	one := pod("one", "", "1", 0)
 	one.Labels = map[string]string{v1alpha1.LabelQueue: "a"}
 	pods := []*corev1.Pod{one}
-	pre := preemptor{queue: h.queueOf(one), pods: pods, minCount: 1}
+	pre := preemptor{queue: h.ledger.queueOf(one), pods: pods, minCount: 1}
 	return func() {
-		h.charge(one)
+		h.ledger.charge(one)
 		h.quotas.Forget(one.UID)
-		if h.waitsForTurn(one) || h.blockedByQueue(one) != (gang.Verdict{}) || h.withinLimits(&pre) != (gang.Verdict{}) || !h.isCharged(&pre) ||
-			h.queueOf(one) != "" || h.quotas.Check("a") != (gang.Verdict{}) || h.quotas.Snapshot(nil) != nil {
+		if h.waitsForTurn(one) || h.blockedByQueue(one) != (gang.Verdict{}) || h.ledger.withinLimits(&pre) != (gang.Verdict{}) || !h.ledger.isCharged(&pre) ||
+			h.ledger.queueOf(one) != "" || h.quotas.Check("a") != (gang.Verdict{}) || h.quotas.Snapshot(nil) != nil {
 			panic("queues are in the way, and there are none")
 		}
 	}
@@ -116,7 +116,7 @@ func TestMinRuntimeOfGroup(t *testing.T) {
 		args := &configv1alpha1.ReprieveArgs{}
 		change(args)
 		configv1alpha1.SetDefaults(args)
-		h.profiles.add(name, args, nil)
+		h.index.profiles.add(name, args, nil)
 	}
 	h.quotas.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "top"}, Spec: v1alpha1.QueueSpec{ReclaimMinRuntime: &metav1.Duration{Duration: 2 * time.Hour}}})
 	h.quotas.SetQueue(&v1alpha1.Queue{
@@ -173,7 +173,7 @@ func TestBarred(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 			h := detached(&Inputs{Groups: &gang.Store{}})
-			h.pods = corelisters.NewPodLister(indexer)
+			h.index.pods = corelisters.NewPodLister(indexer)
 			for _, name := range []string{"a", "b"} {
 				h.quotas.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
 			}
@@ -187,11 +187,11 @@ func TestBarred(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := h.keyOf(waits)
+			o := h.index.keyOf(waits)
 			h.arrives(waits)
 			h.reserveRooms(o, []*engine.Reservation{{Pod: pi, UID: string(waits.UID), Node: "n", Standing: workload.Standing{Queue: "a"}}})
 			tt.change(h, indexer, waits.DeepCopy())
-			if got := h.isDisallowed(o); got != tt.want {
+			if got := h.ledger.isDisallowed(o); got != tt.want {
 				t.Errorf("barred is %v, want %v", got, tt.want)
 			}
 		})
@@ -227,10 +227,10 @@ func TestTurnedDownByItsQueue(t *testing.T) {
 			r.eventually("its turn comes", func() bool { return len(r.active()) > 0 })
 			r.cycle()
 			r.eventually("it says what is in the way", func() bool {
-				got, err := r.sched.pods.Pods("ns").Get("p")
+				got, err := r.sched.index.pods.Pods("ns").Get("p")
 				return err == nil && scheduledCondition(got) != nil
 			})
-			got, err := r.sched.pods.Pods("ns").Get("p")
+			got, err := r.sched.index.pods.Pods("ns").Get("p")
 			if err != nil {
 				t.Fatal(err)
 			}

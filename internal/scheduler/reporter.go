@@ -12,9 +12,14 @@ import (
 // pods: gang members without a cycle, pods that may not use their queue, and pods that wait for a
 // turn. Any goroutine may add reports. The main loop writes them.
 type reporter struct {
-	*ledger
-	waits *engine.Waits
-	turns *admission.List
+	index      *clusterIndex
+	placements *placements
+	ledger     *ledger
+	gangs      *engine.Gangs
+	records    *engine.Pods
+	reserved   *engine.Reservations
+	waits      *engine.Waits
+	turns      *admission.List
 	// statuses writes the conditions.
 	statuses Statuses
 	metrics  *metrics.Metrics

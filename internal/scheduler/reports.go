@@ -62,8 +62,8 @@ func (t *reporter) tellMembers(now time.Time) {
 // tellGang reports to pending members of a gang, and returns the number of reports. most bounds
 // that number.
 func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) int {
-	g, ok := t.groups.Group(key)
-	members := t.members(key)
+	g, ok := t.index.groups.Group(key)
+	members := t.placements.members(key)
 	if len(members.Pending) == 0 || ok && !g.IsGang() {
 		t.gangs.DropReport(gangKey(key))
 		return 0
@@ -78,8 +78,8 @@ func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) i
 	for _, pod := range members.Pending {
 		uid := string(pod.UID)
 		pods[uid], pending = pod, append(pending, uid)
-		isOurs := t.profiles.of(pod.Spec.SchedulerName) != nil
-		if isOurs && !members.Reserved.Has(pod.UID) && !t.records.IsAssumed(uid) && word.isMissing(pod) && !t.isHeldItself(pod) {
+		isOurs := t.index.profiles.of(pod.Spec.SchedulerName) != nil
+		if isOurs && !members.Reserved.Has(pod.UID) && !t.records.IsAssumed(uid) && word.isMissing(pod) && !t.index.isHeldItself(pod) {
 			outdated = append(outdated, uid)
 		}
 	}
@@ -112,8 +112,8 @@ type gangReport struct {
 func (t *reporter) wordFor(key types.NamespacedName, g *gang.Group, members *gang.Members) gangReport {
 	verdict := t.gangs.BeginReport(gangKey(key))
 	held := gang.Gate(key, g, members)
-	if held == (gang.Verdict{}) && g != nil && t.asksForQueues() {
-		held = t.claimOfGroup(g, members).Bar
+	if held == (gang.Verdict{}) && g != nil && t.ledger.asksForQueues() {
+		held = t.ledger.claimOfGroup(g, members).Bar
 	}
 	if v := t.gangs.Verdict(gangKey(key)); held == (gang.Verdict{}) && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 		held = v
@@ -123,7 +123,7 @@ func (t *reporter) wordFor(key types.NamespacedName, g *gang.Group, members *gan
 		return gangReport{Verdict: held}
 	}
 	leader := t.gangs.Leader(gangKey(key))
-	if verdict == (gang.Verdict{}) && t.lacksNodes(leader, members.Pending) {
+	if verdict == (gang.Verdict{}) && t.index.lacksNodes(leader, members.Pending) {
 		verdict = gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: kubescheduler.ErrNoNodesAvailable.Error()}
 	}
 	return gangReport{Verdict: verdict, leader: leader}

@@ -67,9 +67,9 @@ func newHall(t *testing.T) *hall {
 	h.started = h.clock.Now()
 	in := &Inputs{Groups: h.groups, Statuses: h, Clock: h.clock}
 	h.sched = detached(in)
-	h.sched.lister, h.sched.pods, h.sched.nodes = gang.NewLister(h.pods), corelisters.NewPodLister(h.pods), corelisters.NewNodeLister(h.nodes)
+	h.sched.index.lister, h.sched.index.pods, h.sched.index.nodes = gang.NewLister(h.pods), corelisters.NewPodLister(h.pods), corelisters.NewNodeLister(h.nodes)
 	args := &configv1alpha1.ReprieveArgs{WorkloadAware: ptr.To(true), QueueLabelKey: ptr.To(v1alpha1.LabelQueue)}
-	h.sched.profiles.add("reprieve-scheduler", args, nil)
+	h.sched.index.profiles.add("reprieve-scheduler", args, nil)
 	h.add(h.nodes, node("node-0", "1"))
 	return h
 }
@@ -112,7 +112,7 @@ func (h *hall) remove(pod *corev1.Pod) {
 // now returns the current version of a pod from the informer.
 func (h *hall) now(name string) *corev1.Pod {
 	h.t.Helper()
-	p, err := h.sched.pods.Pods("ns").Get(name)
+	p, err := h.sched.index.pods.Pods("ns").Get(name)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestTelling(t *testing.T) {
 			h.expect("g-1 Unschedulable: no room")
 		},
 		"nothing of one that is held back for what it belongs to": func(h *hall) {
-			h.sched.derived = holdsBack{name: "g-2"}
+			h.sched.index.derived = holdsBack{name: "g-2"}
 			h.gang("g", 3)
 			h.framework("g-0", "no room")
 			h.decided("g", "no room")
@@ -465,15 +465,15 @@ func TestMemberThatComesTooSoon(t *testing.T) {
 	t.Parallel()
 	h := newHall(t)
 	h.gang("g", 1)
-	if got := h.sched.whyHeld(key("g"), engine.HoldForLeader); strings.Contains(got, "another member") {
+	if got := h.sched.placements.whyHeld(key("g"), engine.HoldForLeader); strings.Contains(got, "another member") {
 		t.Errorf("It hears %q", got)
 	}
-	if got := h.sched.whyHeld(key("g"), engine.HoldForPlan); got != string(engine.HoldForPlan) {
+	if got := h.sched.placements.whyHeld(key("g"), engine.HoldForPlan); got != string(engine.HoldForPlan) {
 		t.Errorf("It hears %q", got)
 	}
 	h.sched.gangs.SetVerdict(gangKey(key("g")), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "no room"})
 	for _, a := range []engine.Admission{engine.HoldForLeader, engine.HoldForPlan} {
-		if got := h.sched.whyHeld(key("g"), a); got != "no room" {
+		if got := h.sched.placements.whyHeld(key("g"), a); got != "no room" {
 			t.Errorf("It hears %q of a gang that finds no room", got)
 		}
 	}

@@ -75,17 +75,17 @@ func (p *Plugin) reportReserved(made *cycleDecision, statuses fwk.NodeToStatusRe
 // holders returns the names of the workloads and lost members whose reserved room excludes the
 // preemptor from a node; nil if none does.
 func (p *Plugin) holders(pre *preemptor, kept []*engine.Reservation, classes []snapshot.Class, node string) []string {
-	info := p.sched.staying(node)
+	info := p.sched.placements.staying(node)
 	if info == nil {
 		return nil
 	}
 	held := slices.DeleteFunc(heldFrom(p.sched.reserved.On(node), info, pre.standing(), ""), func(r *engine.Reservation) bool {
-		return p.sched.owns(pre, podIn(r))
+		return p.sched.index.owns(pre, podIn(r))
 	})
 	held = append(held, keptOn(kept, node)...)
 	isKept := slices.ContainsFunc(classes, func(c snapshot.Class) bool {
 		s := seekerOf(c.Pods[0], pre.standing(), p.resources)
-		return s.fitsBeside(info, nil) && !s.fitsBeside(info, held) && p.sched.couldRunOn(info.Node(), c.Pods[0].GetPod())
+		return s.fitsBeside(info, nil) && !s.fitsBeside(info, held) && p.sched.index.couldRunOn(info.Node(), c.Pods[0].GetPod())
 	})
 	if !isKept {
 		return nil
@@ -94,7 +94,7 @@ func (p *Plugin) holders(pre *preemptor, kept []*engine.Reservation, classes []s
 	for _, r := range held {
 		key, ok := p.sched.reserved.KeyOf(r.UID)
 		if !ok && slices.Contains(kept, r) {
-			key, ok = gangKey(p.sched.groupKeyOf(podIn(r))), true
+			key, ok = gangKey(p.sched.index.groupKeyOf(podIn(r))), true
 		}
 		if name := fmt.Sprintf("%s (priority %d)", key, r.Priority); ok && !slices.Contains(names, name) {
 			names = append(names, name)

@@ -434,7 +434,7 @@ func (r *rig) remove(pod *corev1.Pod) {
 		r.t.Fatal(err)
 	}
 	r.eventually("the scheduler notices that "+pod.Name+" has gone", func() bool {
-		_, err := r.sched.pods.Pods(pod.Namespace).Get(pod.Name)
+		_, err := r.sched.index.pods.Pods(pod.Namespace).Get(pod.Name)
 		_, cached := r.upstream.Cache.GetPod(pod)
 		return err != nil && cached != nil
 	})
@@ -533,8 +533,8 @@ func (r *rig) decide(pod *corev1.Pod) *cycleDecision {
 	r.t.Helper()
 	r.snapshot()
 	pre := r.plugin.podPreemptor(pod)
-	if g := r.sched.gangOf(pod); g != nil {
-		m := r.sched.members(g.Key)
+	if g := r.sched.index.gangOf(pod); g != nil {
+		m := r.sched.placements.members(g.Key)
 		pre = r.plugin.gangPreemptor(g, &m)
 	}
 	made, err := r.plugin.decide(r.t.Context(), pre)

@@ -52,13 +52,13 @@ func (b *ledger) crowdedOutOn(node string) []*engine.Reservation {
 	if len(reserved) == 0 {
 		return nil
 	}
-	info := b.staying(node)
+	info := b.placements.staying(node)
 	if info == nil {
 		return nil
 	}
 	info.SetNode(b.dips.without(info.Node()))
 	return crowdedOut(info, reserved, func(r *engine.Reservation) *seeker {
-		counted := b.profiles.resources(podIn(r).Spec.SchedulerName)
+		counted := b.index.profiles.resources(podIn(r).Spec.SchedulerName)
 		if counted == nil {
 			return nil
 		}
@@ -69,7 +69,7 @@ func (b *ledger) crowdedOutOn(node string) []*engine.Reservation {
 // staying returns a NodeInfo with the bound and assumed pods that are not terminating; nil for a
 // node that does not exist.
 func (o *placements) staying(name string) *framework.NodeInfo {
-	node, err := o.nodes.Get(name)
+	node, err := o.index.nodes.Get(name)
 	if err != nil {
 		return nil
 	}
@@ -79,11 +79,11 @@ func (o *placements) staying(name string) *framework.NodeInfo {
 	// bound pods.
 	var assumed []*corev1.Pod
 	for _, key := range o.records.AssumedOn(name) {
-		if pod, ok := o.podOf(key); ok {
+		if pod, ok := o.index.podOf(key); ok {
 			assumed = append(assumed, pod)
 		}
 	}
-	for _, pod := range slices.Concat(o.podsOn(name), assumed) {
+	for _, pod := range slices.Concat(o.index.podsOn(name), assumed) {
 		if !seen.Has(string(pod.UID)) && !o.isLeaving(pod) {
 			info.AddPod(pod)
 		}
@@ -122,7 +122,7 @@ func (h *Scheduler) firstCrowded(node string, done sets.Set[workload.Key]) (work
 	if !h.isShared(node, done) {
 		return workload.Key{}, nil, false
 	}
-	for _, r := range h.crowdedOutOn(node) {
+	for _, r := range h.ledger.crowdedOutOn(node) {
 		if key, ok := h.reserved.KeyOf(r.UID); ok && !done.Has(key) {
 			return key, r, true
 		}
@@ -259,7 +259,7 @@ func (h *Scheduler) reviewRooms(now time.Time) {
 // the snapshot of its cycle was older than the informers.
 func (h *Scheduler) replanCrowded(key workload.Key) {
 	for _, r := range h.reserved.Of(key) {
-		if h.doubted.isRecent(r.Node) && slices.ContainsFunc(h.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
+		if h.doubted.isRecent(r.Node) && slices.ContainsFunc(h.ledger.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
 			h.waits.Gather(key, h.clock.Now().Add(mostCacheDelay))
 			return
 		}
@@ -305,7 +305,7 @@ func (h *Scheduler) occupies(before, now *corev1.Pod) {
 func (h *Scheduler) replanNeighbors(came *corev1.Pod) {
 	for _, r := range h.reserved.On(came.Spec.NodeName) {
 		key, ok := h.reserved.KeyOf(r.UID)
-		if ok && key != h.keyOf(came) && mayMind(podIn(r), came) {
+		if ok && key != h.index.keyOf(came) && mayMind(podIn(r), came) {
 			h.waits.Gather(key, h.clock.Now().Add(mostCacheDelay))
 		}
 	}

@@ -33,7 +33,17 @@ import (
 // and nodes, and retries workloads. [Plugins] creates it. The package documentation describes its
 // layers.
 type Scheduler struct {
-	*ledger
+	// index finds pods, groups and nodes. placements adds the state of pods that the API server
+	// does not show yet, and ledger adds queues and reservations.
+	index      *clusterIndex
+	placements *placements
+	ledger     *ledger
+	// leaving holds the pods that will terminate although their objects do not show it yet.
+	leaving *leavingPods
+	// quotas is the quota ledger.
+	quotas *queue.Ledger
+	// dips holds the nodes that offer less for a short time.
+	dips    *dips
 	evictor Evictor
 	// handle is the framework of the first profile. The frameworks of all profiles share the pods
 	// at Permit, the nominations and the queue, so one is enough.
@@ -49,10 +59,13 @@ type Scheduler struct {
 	cluster *snapshot.Cache
 	// tolerations are the tolerations of the cluster's PriorityClasses.
 	tolerations *snapshot.ClassTolerations
-	// engine holds the records of workloads. The fields waits and turns are parts of it.
-	engine *engine.Engine
-	waits  *engine.Waits
-	turns  *admission.List
+	// engine holds the records of workloads. The next five fields are parts of it.
+	engine   *engine.Engine
+	gangs    *engine.Gangs
+	records  *engine.Pods
+	reserved *engine.Reservations
+	waits    *engine.Waits
+	turns    *admission.List
 	// judgeNext is the earliest time of the next check whether all queued work has room.
 	judgeNext time.Time
 	// unbound records the preemptions whose preemptor was not bound.
@@ -128,11 +141,16 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 		e = engine.New(nil)
 	}
 	h := &Scheduler{
-		ledger: &ledger{placements: &placements{clusterIndex: r, gangs: e.Gangs, records: e.Pods}, quotas: queue.NewLedger(), reserved: e.Reservations, dips: newDips()},
-		engine: e, waits: e.Waits, turns: e.Turns, unbound: e.Unbound,
+		index: r, leaving: &leavingPods{}, quotas: queue.NewLedger(), dips: newDips(),
+		engine: e, gangs: e.Gangs, records: e.Pods, reserved: e.Reservations, waits: e.Waits, turns: e.Turns, unbound: e.Unbound,
 		evictor: in.Evictor, handle: handle, finished: finished, metrics: in.Metrics, clock: in.Clock,
 		decisions: in.Decisions, recorder: in.Recorder, refused: in.Refused, doubted: newDoubts(r.hasNode),
 		driversChanged: make(chan struct{}, 1),
+	}
+	h.placements = &placements{index: r, gangs: h.gangs, records: h.records, leaving: h.leaving}
+	h.ledger = &ledger{
+		index: r, placements: h.placements, gangs: h.gangs, leaving: h.leaving, records: h.records,
+		quotas: h.quotas, reserved: h.reserved, dips: h.dips,
 	}
 	if h.recorder == nil {
 		h.recorder = noRecorder{}
@@ -147,21 +165,24 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 		h.clock = clock.RealClock{}
 	}
 	h.dips.latest = func(name string) (*corev1.Node, time.Time) {
-		if h.nodes == nil {
+		if h.index.nodes == nil {
 			return nil, time.Time{}
 		}
 		// The only error of a lister is that the node does not exist.
-		node, _ := h.nodes.Get(name)
+		node, _ := h.index.nodes.Get(name)
 		return node, h.clock.Now()
 	}
 	if h.refused == nil {
 		h.refused = eviction.NewRefusals(h.clock)
 	}
-	h.backsOff = func(key workload.Key) bool {
+	h.ledger.backsOff = func(key workload.Key) bool {
 		_, paused := h.engine.Pause(key, h.clock.Now())
 		return paused
 	}
-	h.reporter = &reporter{ledger: h.ledger, waits: h.waits, turns: h.turns, statuses: in.Statuses, metrics: h.metrics, clock: h.clock}
+	h.reporter = &reporter{
+		index: r, placements: h.placements, ledger: h.ledger, gangs: h.gangs, records: h.records,
+		reserved: h.reserved, waits: h.waits, turns: h.turns, statuses: in.Statuses, metrics: h.metrics, clock: h.clock,
+	}
 	if h.reporter.statuses == nil {
 		h.reporter.statuses = noStatuses{}
 	}
@@ -257,7 +278,7 @@ func (h *Scheduler) requeue(keys ...workload.Key) {
 	for _, key := range keys {
 		if key.Gang {
 			h.retryGroup(nameOf(key))
-		} else if pod, ok := h.podOf(key); ok {
+		} else if pod, ok := h.index.podOf(key); ok {
 			h.activate(pod)
 		}
 	}
@@ -275,7 +296,7 @@ func (h *Scheduler) retryAtLimit(limited []string) {
 		return
 	}
 	ended := h.waits.EndFor(engine.Queue, func(key workload.Key) bool {
-		name, ok := h.queueOfWork(key)
+		name, ok := h.ledger.queueOfWork(key)
 		return !ok || slices.ContainsFunc(h.quotas.LimitsOn(name), func(name string) bool { return slices.Contains(limited, name) })
 	})
 	for _, key := range ended {
@@ -286,8 +307,8 @@ func (h *Scheduler) retryAtLimit(limited []string) {
 
 // retryGroup retries the members of a group. For a gang, it retries only the member that plans.
 func (h *Scheduler) retryGroup(key types.NamespacedName) {
-	if g, ok := h.groups.Group(key); ok && !g.IsGang() {
-		h.activate(h.lister.Members(key).Pending...)
+	if g, ok := h.index.groups.Group(key); ok && !g.IsGang() {
+		h.activate(h.index.lister.Members(key).Pending...)
 		return
 	}
 	h.retryGang(key)
@@ -297,7 +318,7 @@ func (h *Scheduler) retryGroup(key types.NamespacedName) {
 // lead. If enough members have passed their cycles, it also lets the members at Permit continue.
 // This may be the case because minCount was lowered, or because terminating members keep running.
 func (h *Scheduler) retryGang(key types.NamespacedName) {
-	members := h.members(key)
+	members := h.placements.members(key)
 	h.allowGang(key, &members)
 	if pod := h.representative(key, &members); pod != nil {
 		h.activate(pod)
@@ -311,7 +332,7 @@ func (h *Scheduler) retryGang(key types.NamespacedName) {
 // allowGang lets the members of a gang at Permit continue if enough members have passed their
 // cycles.
 func (h *Scheduler) allowGang(key types.NamespacedName, members *gang.Members) {
-	if g, ok := h.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && !h.isInPart(g, members, nil) && !h.gangs.Lacks(gangKey(key)) {
+	if g, ok := h.index.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && !h.placements.isInPart(g, members, nil) && !h.gangs.Lacks(gangKey(key)) {
 		h.allow(key)
 	}
 }
@@ -323,9 +344,9 @@ func (h *Scheduler) retryNext(key types.NamespacedName) {
 		return
 	}
 	member, _ := h.records.InPlan(next)
-	pod, ok := h.podOf(member)
+	pod, ok := h.index.podOf(member)
 	switch {
-	case !ok || !h.awaitsPlace(pod):
+	case !ok || !h.index.awaitsPlace(pod):
 	case h.entersQueue(pod):
 		h.activate(pod)
 	default:
@@ -364,7 +385,7 @@ func (h *Scheduler) entersQueue(pod *corev1.Pod) bool { return h.gatedBy(pod) ==
 // admits it. The reason is the name and message of another PreEnqueue plugin, or a message that the
 // group of the pod outranks it. It returns "" if the pod can enter the queue.
 func (h *Scheduler) gatedBy(pod *corev1.Pod) string {
-	for _, pl := range h.profiles.preEnqueue(pod.Spec.SchedulerName) {
+	for _, pl := range h.index.profiles.preEnqueue(pod.Spec.SchedulerName) {
 		if pl.Name() == GateName {
 			continue
 		}
@@ -372,13 +393,13 @@ func (h *Scheduler) gatedBy(pod *corev1.Pod) string {
 			return fmt.Sprintf("plugin %s holds it back: %s", pl.Name(), status.Message())
 		}
 	}
-	return gang.Outranked(h.derived, h.groups, pod).Message
+	return gang.Outranked(h.index.derived, h.index.groups, pod).Message
 }
 
 // retrySoon is retryGroup after a short delay. It combines frequent changes into one retry, such as
 // the creation of many members. It may be called under the lock of the scheduler's queue.
 func (h *Scheduler) retrySoon(key types.NamespacedName) {
-	h.waits.Gather(gangKey(key), h.clock.Now().Add(h.settleTime(key)))
+	h.waits.Gather(gangKey(key), h.clock.Now().Add(h.index.settleTime(key)))
 }
 
 // activate moves pods to the active queue. PreEnqueue and queueing hints must not call it, because

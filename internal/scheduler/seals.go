@@ -37,11 +37,11 @@ func (h *Scheduler) seal(pod *corev1.Pod) {
 
 // newSeal returns a seal with the facts that apply to a pod now, such as its queue and priority.
 func (h *Scheduler) newSeal(pod *corev1.Pod) gang.Seal {
-	s := gang.Seal{Queue: h.queueOf(pod), Priority: h.priorityOf(pod), Class: pod.Spec.PriorityClassName}
+	s := gang.Seal{Queue: h.ledger.queueOf(pod), Priority: h.index.priorityOf(pod), Class: pod.Spec.PriorityClassName}
 	if key, ok := gang.GroupOf(pod); ok {
 		s.Group = key.Name
 	}
-	g := h.group(pod)
+	g := h.index.group(pod)
 	if g == nil {
 		return s
 	}
@@ -49,7 +49,7 @@ func (h *Scheduler) newSeal(pod *corev1.Pod) gang.Seal {
 	// The disruption mode PodGroup counts only if every earlier member of the run was sealed with
 	// it. Otherwise, the members are evicted one by one, later members too.
 	s.MinCount, s.Whole = g.MinCount, g.Whole && !run.Sealed.Split
-	if s.Role, _ = h.derived.RoleOf(pod); g.Priority != nil {
+	if s.Role, _ = h.index.derived.RoleOf(pod); g.Priority != nil {
 		s.Class = g.PriorityClassName
 	}
 	if !g.IsGang() {

@@ -23,16 +23,18 @@ func (h *Scheduler) sources() snapshot.Sources {
 }
 
 // GroupOf is part of snapshot.Membership.
-func (s sources) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return s.sched.unitOf(pod) }
+func (s sources) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	return s.sched.index.unitOf(pod)
+}
 
 // WorkloadOf is part of snapshot.Groups.
 func (s sources) WorkloadOf(key types.NamespacedName) (*gang.Group, bool) {
-	return s.sched.workloadOf(key)
+	return s.sched.index.workloadOf(key)
 }
 
 // Group is part of snapshot.Groups.
 func (s sources) Group(key types.NamespacedName) (*gang.Group, bool) {
-	return s.sched.groups.Group(key)
+	return s.sched.index.groups.Group(key)
 }
 
 // Placed is part of snapshot.Groups.
@@ -40,7 +42,7 @@ func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
 	// Read the assumed pods first. A pod that is bound between the two reads is then among the
 	// assigned members.
 	assumed := s.sched.records.Assumed()
-	members := s.sched.lister.Members(key)
+	members := s.sched.index.lister.Members(key)
 	out := members.Assigned
 	for _, pod := range members.Pending {
 		if assumed.Has(string(pod.UID)) {
@@ -54,7 +56,9 @@ func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
 func (s sources) RunOf(g *gang.Group) engine.Run { return s.sched.runs.Look(g, s.sched.clock.Now()) }
 
 // RoleOf is part of snapshot.Groups.
-func (s sources) RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role { return s.sched.roleOf(g, pod) }
+func (s sources) RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role {
+	return s.sched.index.roleOf(g, pod)
+}
 
 // NeverPreempts is part of snapshot.Groups.
 func (s sources) NeverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
@@ -71,7 +75,9 @@ func (s sources) VictimPriority(g *gang.Group, scheduling int32, placed string) 
 }
 
 // DepartureOf is part of snapshot.Disruptions.
-func (s sources) DepartureOf(pod *corev1.Pod) snapshot.Departure { return s.sched.departureOf(pod) }
+func (s sources) DepartureOf(pod *corev1.Pod) snapshot.Departure {
+	return s.sched.placements.departureOf(pod)
+}
 
 // RefusedUntil is part of snapshot.Disruptions.
 func (s sources) RefusedUntil(pod *corev1.Pod) time.Time { return s.sched.refused.Until(pod.UID) }
@@ -90,23 +96,23 @@ func (s sources) OfClass(name string, start time.Time) *core.Toleration {
 }
 
 // QueueOf is part of snapshot.Queues.
-func (s sources) QueueOf(pod *corev1.Pod) string { return s.sched.queueOf(pod) }
+func (s sources) QueueOf(pod *corev1.Pod) string { return s.sched.ledger.queueOf(pod) }
 
 // QueueOfGroup is part of snapshot.Queues.
-func (s sources) QueueOfGroup(g *gang.Group) string { return s.sched.queueOfGroup(g) }
+func (s sources) QueueOfGroup(g *gang.Group) string { return s.sched.ledger.queueOfGroup(g) }
 
 // MinRuntimeOf is part of snapshot.Profiles.
 func (s sources) MinRuntimeOf(pod *corev1.Pod) *core.MinRuntime {
-	return s.sched.profiles.minRuntimeOf(pod.Spec.SchedulerName)
+	return s.sched.index.profiles.minRuntimeOf(pod.Spec.SchedulerName)
 }
 
 // MinRuntimeOfGroup is part of snapshot.Profiles.
 func (s sources) MinRuntimeOfGroup(key types.NamespacedName) *core.MinRuntime {
-	if same, ok := s.sched.profiles.minRuntime(); ok {
+	if same, ok := s.sched.index.profiles.minRuntime(); ok {
 		return same
 	}
-	members := s.sched.lister.Members(key)
-	return s.sched.minRuntimeOfMembers(&members)
+	members := s.sched.index.lister.Members(key)
+	return s.sched.index.minRuntimeOfMembers(&members)
 }
 
 // Delegates is part of snapshot.Delegation.

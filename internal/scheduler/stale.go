@@ -26,8 +26,8 @@ func (h *Scheduler) degradedBy(g *gang.Group) snapshot.Degraded {
 	if since.IsZero() {
 		return snapshot.Degraded{}
 	}
-	members := h.members(g.Key)
-	out := snapshot.Degraded{Since: since, Lacks: g.MinCount - h.through(&members)}
+	members := h.placements.members(g.Key)
+	out := snapshot.Degraded{Since: since, Lacks: g.MinCount - h.placements.through(&members)}
 	if g.Tree != nil {
 		out.Lacks = lackingInTree(g, &members, nil)
 	}
@@ -42,7 +42,7 @@ func (h *Scheduler) degradedBy(g *gang.Group) snapshot.Degraded {
 // staleTimeout returns how long a pod's gang may lack members before it is stale, according to the
 // pod's profile; 0 for no limit.
 func (h *Scheduler) staleTimeout(pod *corev1.Pod) time.Duration {
-	args := h.profiles.of(pod.Spec.SchedulerName)
+	args := h.index.profiles.of(pod.Spec.SchedulerName)
 	if args == nil {
 		return 0
 	}
@@ -70,18 +70,18 @@ func (h *Scheduler) lookAtStale() {
 
 // sweepStale finds gangs that have become stale, and retries the workloads that may evict them.
 func (h *Scheduler) sweepStale(now time.Time) {
-	h.runs.Settle(h.groups, now)
+	h.runs.Settle(h.index.groups, now)
 	var priorities []int32
 	for _, key := range h.gangs.Degraded() {
-		g, ok := h.groups.Group(nameOf(key))
+		g, ok := h.index.groups.Group(nameOf(key))
 		if !h.gangs.GoesStale(key, ok && h.degradedBy(g).Stale) {
 			continue
 		}
 		h.cluster.GroupChanged(g.Key)
 		logOf(context.Background(), key).V(2).Info("The gang has lacked members for too long: its room may be taken")
-		members := h.members(g.Key)
+		members := h.placements.members(g.Key)
 		if all := slices.Concat(members.Assigned, members.Pending); len(all) > 0 {
-			priorities = append(priorities, h.priorityOf(all[0]))
+			priorities = append(priorities, h.index.priorityOf(all[0]))
 		}
 	}
 	if len(priorities) > 0 && h.leads.Load() {
@@ -91,16 +91,16 @@ func (h *Scheduler) sweepStale(now time.Time) {
 
 // retryFrom retries all unplaced workloads with at least a certain priority.
 func (h *Scheduler) retryFrom(least int32) {
-	pods, err := h.pods.List(labels.Everything())
+	pods, err := h.index.pods.List(labels.Everything())
 	if err != nil {
 		return
 	}
 	retried := sets.New[workload.Key]()
 	for _, pod := range pods {
-		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || h.profiles.of(pod.Spec.SchedulerName) == nil || h.priorityOf(pod) < least {
+		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || h.index.profiles.of(pod.Spec.SchedulerName) == nil || h.index.priorityOf(pod) < least {
 			continue
 		}
-		if key := h.keyOf(pod); !retried.Has(key) {
+		if key := h.index.keyOf(pod); !retried.Has(key) {
 			retried.Insert(key)
 			h.retryNow(key)
 		}
@@ -110,11 +110,11 @@ func (h *Scheduler) retryFrom(least int32) {
 // StaleFrom returns the time when a degraded gang becomes stale, if its state does not change. It
 // is zero for other gangs, and for gangs that never become stale.
 func (h *Scheduler) StaleFrom(key types.NamespacedName) time.Time {
-	g, ok := h.groups.Group(key)
+	g, ok := h.index.groups.Group(key)
 	if !ok {
 		return time.Time{}
 	}
-	degraded, members := h.degradedBy(g), h.members(key)
+	degraded, members := h.degradedBy(g), h.placements.members(key)
 	if degraded.Lacks == 0 || len(members.Assigned) == 0 {
 		return time.Time{}
 	}

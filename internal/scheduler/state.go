@@ -45,14 +45,14 @@ func (h *Scheduler) allReservations() []snapshot.RankedRoom {
 			out = append(out, snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: podInfoIn(r), Node: node, Queue: r.Queue}, Priority: r.Priority, Reserved: true})
 		}
 	}
-	for node := range h.nominatedNodes() {
+	for node := range h.ledger.nominatedNodes() {
 		for _, nominated := range h.nominatedOn(node) {
 			pod := nominated.GetPod()
 			if seen.Has(pod.UID) {
 				continue
 			}
 			seen.Insert(pod.UID)
-			standing := h.standingOf(pod)
+			standing := h.ledger.standingOf(pod)
 			out = append(out, snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: nominated, Node: node, Queue: standing.Queue}, Priority: standing.Priority})
 		}
 	}

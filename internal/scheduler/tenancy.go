@@ -27,18 +27,18 @@ func (b *ledger) claimOf(pod *corev1.Pod) queue.Claim { return b.quotas.Claim(b.
 // workOf describes a pod for the quota ledger. For a pod with a node, the queue is the one in its
 // seal.
 func (b *ledger) workOf(pod *corev1.Pod) queue.Work {
-	label := b.QueueLabel(pod)
-	w := queue.Work{Namespace: pod.Namespace, Named: b.QueueNamedBy(pod), Pod: pod.UID}
-	w.Ours, w.Required = b.servesQueues(pod)
+	label := b.index.queueLabel(pod)
+	w := queue.Work{Namespace: pod.Namespace, Named: b.index.namedQueue(pod), Pod: pod.UID}
+	w.Ours, w.Required = b.index.servesQueues(pod)
 	w.Placed = pod.Spec.NodeName != "" || b.records.IsAssumed(string(pod.UID))
 	w.Priority = corev1helpers.PodPriority(pod)
-	if g := b.group(pod); g != nil {
+	if g := b.index.group(pod); g != nil {
 		w.Named = queueNamedBy(g, label)
 		if g.Priority != nil {
 			w.Priority = *g.Priority
 		}
 	}
-	if sealed := b.sealedQueue(pod); sealed != "" {
+	if sealed := b.placements.sealedQueue(pod); sealed != "" {
 		w.Named = sealed
 	}
 	return w
@@ -63,17 +63,13 @@ func (b *ledger) queueOf(pod *corev1.Pod) string {
 	return b.claimOf(pod).Queue
 }
 
-// QueueOf returns the leaf queue that a pod counts for; "" for none. It is the queue of the pod's
-// group, of the pod's label, or the default queue of the namespace. Any goroutine may call it.
-func (b *ledger) QueueOf(pod *corev1.Pod) string { return b.queueOf(pod) }
-
-// QueueNamedBy returns the queue that a pod itself names. Any goroutine may call it.
-func (r *clusterIndex) QueueNamedBy(pod *corev1.Pod) string {
-	return queue.NamedBy(pod, r.QueueLabel(pod), r.derived)
+// namedQueue returns the queue that a pod itself names.
+func (r *clusterIndex) namedQueue(pod *corev1.Pod) string {
+	return queue.NamedBy(pod, r.queueLabel(pod), r.derived)
 }
 
-// QueueLabel returns the key of the label that names a queue, for the pod's profile.
-func (r *clusterIndex) QueueLabel(pod *corev1.Pod) string {
+// queueLabel returns the key of the label that names a queue, for the pod's profile.
+func (r *clusterIndex) queueLabel(pod *corev1.Pod) string {
 	if args := r.profiles.of(pod.Spec.SchedulerName); args != nil {
 		return *args.QueueLabelKey
 	}
@@ -107,13 +103,13 @@ func (b *ledger) queueOfGroup(g *gang.Group) string {
 // exist.
 func (b *ledger) queueOfWork(key workload.Key) (string, bool) {
 	if key.Gang {
-		g, ok := b.groups.Group(nameOf(key))
+		g, ok := b.index.groups.Group(nameOf(key))
 		if !ok {
 			return "", false
 		}
 		return b.queueOfGroup(g), true
 	}
-	pod, ok := b.podOf(key)
+	pod, ok := b.index.podOf(key)
 	if !ok {
 		return "", false
 	}
@@ -128,7 +124,7 @@ func (b *ledger) workOfGroup(g *gang.Group) queue.Work {
 	// Read the assumed pods first. A member that is bound between the two reads is then among the
 	// assigned members.
 	assumed := b.records.Assumed()
-	members := b.lister.Members(g.Key)
+	members := b.index.lister.Members(g.Key)
 	return b.workOfMembers(g, &members, assumed)
 }
 
@@ -141,8 +137,8 @@ func (b *ledger) workOfMembers(g *gang.Group, members *gang.Members, assumed eng
 		for _, pod := range pods {
 			if !known {
 				known = true
-				w.Named = queueNamedBy(g, b.QueueLabel(pod))
-				w.Ours, w.Required = b.servesQueues(pod)
+				w.Named = queueNamedBy(g, b.index.queueLabel(pod))
+				w.Ours, w.Required = b.index.servesQueues(pod)
 			}
 			if !w.Placed && (pod.Spec.NodeName != "" || members.Reserved.Has(pod.UID) || assumed.Has(string(pod.UID)) || b.records.IsAssumed(string(pod.UID))) {
 				w.Placed, w.Pod = true, pod.UID
@@ -158,7 +154,9 @@ func (b *ledger) workOfMembers(g *gang.Group, members *gang.Members, assumed eng
 
 // asksForQueues reports whether queues can block work. This is the case if the cluster has queues,
 // or if a profile requires one.
-func (b *ledger) asksForQueues() bool { return b.quotas.Used() || b.profiles.requireQueues.Load() }
+func (b *ledger) asksForQueues() bool {
+	return b.quotas.Used() || b.index.profiles.requireQueues.Load()
+}
 
 // claimOfGroup returns the queue that a group counts for, and whether its waiting members may use
 // it.
@@ -169,16 +167,16 @@ func (b *ledger) claimOfGroup(g *gang.Group, members *gang.Members) queue.Claim 
 // queueBlocks returns the verdict on a single pod that may not use its queue, or lacks a required
 // queue. Such a pod waits for a change of the queues. For other pods, the verdict is zero.
 func (h *Scheduler) queueBlocks(pod *corev1.Pod) gang.Verdict {
-	if !h.asksForQueues() {
+	if !h.ledger.asksForQueues() {
 		return gang.Verdict{}
 	}
-	bar := func() gang.Verdict { return h.claimOf(pod).Bar }
+	bar := func() gang.Verdict { return h.ledger.claimOf(pod).Bar }
 	key, v := podKey(pod), bar()
 	if v != (gang.Verdict{}) {
 		v = h.askQueue(key, engine.Access, bar)
 		h.turns.Forget(key)
 	}
-	if _, drives := h.driverOf(pod); v != (gang.Verdict{}) || !drives {
+	if _, drives := h.index.driverOf(pod); v != (gang.Verdict{}) || !drives {
 		// For a driver that may use its queue, blockSingleDriver sets the condition.
 		h.setBlocked(pod, v)
 	}
@@ -206,14 +204,14 @@ func (o *placements) notHeldAnyMore(key types.NamespacedName) {
 // tellBlocked reports to single pods why they may not use their queue, by conditions and events.
 func (t *reporter) tellBlocked() {
 	for _, report := range t.records.Reports(tellBatch) {
-		pod, ok := t.podOf(report.Key)
+		pod, ok := t.index.podOf(report.Key)
 		if !ok || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 			continue
 		}
 		v := report.Verdict
 		if v == (gang.Verdict{}) {
 			v = gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "waiting for its turn"}
-		} else if recorder := t.profiles.recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
+		} else if recorder := t.index.profiles.recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 			if !report.Again {
 				// The event does not name the blocking drivers, because they change often. The
 				// condition names them.
@@ -279,7 +277,7 @@ func (h *Scheduler) watchTenants(namespaces, classes cache.SharedIndexInformer) 
 // tenantsChanged handles a change of a namespace's access to queues, or of its default queue.
 func (h *Scheduler) tenantsChanged(namespace string) {
 	if h.quotas.Used() {
-		placed, moved := h.chargeAll(namespace, func(*corev1.Pod) bool { return true })
+		placed, moved := h.ledger.chargeAll(namespace, func(*corev1.Pod) bool { return true })
 		if placed > 0 {
 			h.cluster.Invalidate()
 		}
@@ -307,8 +305,8 @@ func (h *Scheduler) priorityBoundsChanged() {
 // has changed. It also charges a pod with a node if the queue of the pod has changed. For example,
 // pods of other schedulers may have gained access to a queue.
 func (h *Scheduler) rechargeWaiting() {
-	placed, moved := h.chargeAll(metav1.NamespaceAll, func(pod *corev1.Pod) bool {
-		return pod.Spec.NodeName == "" || h.quotas.CountsFor(pod.UID) != h.queueOf(pod)
+	placed, moved := h.ledger.chargeAll(metav1.NamespaceAll, func(pod *corev1.Pod) bool {
+		return pod.Spec.NodeName == "" || h.quotas.CountsFor(pod.UID) != h.ledger.queueOf(pod)
 	})
 	if placed > 0 {
 		h.cluster.Invalidate()
@@ -321,7 +319,7 @@ func (h *Scheduler) rechargeWaiting() {
 // chargeAll charges the pods of a namespace that which accepts to their current queues. It returns
 // the number of these pods that have a node, and the waiting workloads whose queue has changed.
 func (b *ledger) chargeAll(namespace string, which func(*corev1.Pod) bool) (placed int, moved sets.Set[workload.Key]) {
-	all, err := b.pods.Pods(namespace).List(labels.Everything())
+	all, err := b.index.pods.Pods(namespace).List(labels.Everything())
 	if err != nil {
 		klog.Background().Error(err, "List pods to charge them to their queues")
 	}
@@ -335,9 +333,9 @@ func (b *ledger) chargeAll(namespace string, which func(*corev1.Pod) bool) (plac
 		if pod.Spec.NodeName != "" {
 			placed++
 		} else if change.Moved {
-			moved.Insert(b.keyOf(pod))
+			moved.Insert(b.index.keyOf(pod))
 		}
-		if key, ok := b.groupOf(pod); ok {
+		if key, ok := b.index.groupOf(pod); ok {
 			groups.Insert(key)
 		}
 	}

@@ -54,7 +54,7 @@ func (d treed) RoleOf(pod *corev1.Pod) (role string, needed int) {
 func (h *Scheduler) PartChanged(key types.NamespacedName, workloads []types.NamespacedName, moves []gang.Move) {
 	if !slices.Contains(workloads, key) {
 		var disrupted []v1alpha1.DisruptedPod
-		if g, ok := h.groups.Group(key); ok {
+		if g, ok := h.index.groups.Group(key); ok {
 			disrupted = g.Disrupted
 		}
 		h.disrupted(key, disrupted)
@@ -73,7 +73,7 @@ func (h *Scheduler) PartChanged(key types.NamespacedName, workloads []types.Name
 // because the events of its pods now concern the tree.
 func (h *Scheduler) partMoved(move gang.Move) {
 	inTree := gang.IsTree(move.From)
-	members := h.lister.Members(move.PodGroup)
+	members := h.index.lister.Members(move.PodGroup)
 	for _, pods := range [][]*corev1.Pod{members.Pending, members.Gated, members.Refused, members.Assigned, members.Terminating, members.Succeeded, members.Finished} {
 		for _, pod := range pods {
 			h.MembershipChanged(pod, move.From, inTree)

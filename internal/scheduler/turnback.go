@@ -27,14 +27,14 @@ func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 
 // IsUnbound reports whether the informer has the victim without a node.
 func (p *Plugin) IsUnbound(victim *corev1.Pod) bool {
-	now, err := p.sched.pods.Pods(victim.Namespace).Get(victim.Name)
+	now, err := p.sched.index.pods.Pods(victim.Namespace).Get(victim.Name)
 	return err == nil && now.UID == victim.UID && now.Spec.NodeName == ""
 }
 
 // rejectAtPermit rejects a pod that waits at Permit; false for a pod that does not wait there.
 func (h *Scheduler) rejectAtPermit(uid types.UID, why string) bool {
-	h.rejecting.Lock()
-	defer h.rejecting.Unlock()
+	h.placements.rejecting.Lock()
+	defer h.placements.rejecting.Unlock()
 	if h.records.IsRejected(string(uid)) {
 		return true
 	}
@@ -49,13 +49,13 @@ func (h *Scheduler) rejectAtPermit(uid types.UID, why string) bool {
 // cancelBindings returns the members in PreBind to the queue if their gang then has too few
 // members. A gang is placed together or not at all.
 func (h *Scheduler) cancelBindings(key types.NamespacedName, why string) {
-	g, ok := h.groups.Group(key)
+	g, ok := h.index.groups.Group(key)
 	if !ok || !g.IsGang() {
 		return
 	}
-	members := h.members(key)
+	members := h.placements.members(key)
 	if g.Tree != nil {
-		short := h.partial(g, &members, nil)
+		short := h.placements.partial(g, &members, nil)
 		for _, pod := range members.Pending {
 			if name, _ := gang.GroupOf(pod); members.Reserved.Has(pod.UID) && short.Has(name.Name) {
 				h.cancelBinding(pod.UID, why)
@@ -63,7 +63,7 @@ func (h *Scheduler) cancelBindings(key types.NamespacedName, why string) {
 		}
 		return
 	}
-	if h.through(&members) >= g.MinCount {
+	if h.placements.through(&members) >= g.MinCount {
 		return
 	}
 	for _, uid := range h.gangs.Reserved(gangKey(key)) {

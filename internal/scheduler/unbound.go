@@ -96,8 +96,8 @@ func (h *Scheduler) preemptionEnded(key workload.Key, outcome *eviction.Outcome)
 // consequences.
 func (h *Scheduler) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, attempt *engine.Attempt, status *fwk.Status) *fwk.Status {
 	key := attempt.As
-	args := h.profiles.of(pod.Spec.SchedulerName)
-	if !attempt.Failed || attempt.Canceled || args == nil || !h.awaitsPlace(pod) {
+	args := h.index.profiles.of(pod.Spec.SchedulerName)
+	if !attempt.Failed || attempt.Canceled || args == nil || !h.index.awaitsPlace(pod) {
 		return status
 	}
 	f, failed := failureOf(profile, status)
@@ -105,7 +105,7 @@ func (h *Scheduler) failedAfterDecision(profile framework.Framework, pod *corev1
 		return status
 	}
 	backing := engine.Backing{Initial: args.Retry.InitialBindingBackoff.Duration, Max: args.Retry.MaxBindingBackoff.Duration}
-	if n := h.unbound.Fails(key, f, h.stateOf(key), backing, h.clock.Now()); n > 0 {
+	if n := h.unbound.Fails(key, f, h.index.stateOf(key), backing, h.clock.Now()); n > 0 {
 		h.metrics.Unbound(typeOf(key), n, pod.Spec.SchedulerName)
 		happened(logOf(context.Background(), key), "A preemption did not end in a binding", f.Message, "stage", f.Stage)
 	}
@@ -129,8 +129,8 @@ func (h *Scheduler) endUnbound(key types.NamespacedName) {
 	if !h.unbound.Has(gangKey(key)) {
 		return
 	}
-	if g, ok := h.groups.Group(key); ok {
-		if members := h.lister.Members(key); g.IsPlaced(&members) {
+	if g, ok := h.index.groups.Group(key); ok {
+		if members := h.index.lister.Members(key); g.IsPlaced(&members) {
 			h.unbound.Ends(gangKey(key))
 		}
 	}
@@ -142,7 +142,7 @@ func (h *Scheduler) changedByOwner(before, after *corev1.Pod) {
 	if after.Spec.NodeName != "" || before.Spec.NodeName != "" {
 		return
 	}
-	key := h.keyOf(after)
+	key := h.index.keyOf(after)
 	if !h.unbound.Has(key) && !h.engine.Crashes.Has(key) {
 		return
 	}

@@ -35,13 +35,13 @@ func (h *Scheduler) victimPriorityIn(g *gang.Group, scheduling int32, placed str
 	if g.PreemptionPriorityClass == "" || h.tolerations == nil {
 		return scheduling, gang.Verdict{}
 	}
-	now := h.queueOfGroup(g)
+	now := h.ledger.queueOfGroup(g)
 	queues := sets.New(now)
 	if placed != "" {
 		queues.Insert(placed)
 	}
 	if h.runs.Current(g, h.clock.Now()).Sealed.MixedQueues {
-		for _, pod := range h.lister.Members(g.Key).Assigned {
+		for _, pod := range h.index.lister.Members(g.Key).Assigned {
 			if queue := gang.QueueInSeal(pod); queue != "" {
 				queues.Insert(queue)
 			}
@@ -68,7 +68,7 @@ type falls struct {
 func (h *Scheduler) followVictimPriority(key types.NamespacedName, g *gang.Group) {
 	h.raising.Lock()
 	defer h.raising.Unlock()
-	if from, fell := h.recordVictimPriority(key, g); fell && len(h.lister.Members(key).Assigned) > 0 {
+	if from, fell := h.recordVictimPriority(key, g); fell && len(h.index.lister.Members(key).Assigned) > 0 {
 		if h.fallen.any {
 			from = min(from, h.fallen.from)
 		}
@@ -113,7 +113,7 @@ func (h *Scheduler) retryFallen() {
 // preemptionPriorityClassName. It is called when a PriorityClass or a queue has changed.
 func (h *Scheduler) reviewVictimPriorities() {
 	for _, key := range h.gangs.VictimPriorities() {
-		if g, ok := h.groups.Group(nameOf(key)); ok {
+		if g, ok := h.index.groups.Group(nameOf(key)); ok {
 			h.cluster.GroupChanged(g.Key)
 			h.followVictimPriority(g.Key, g)
 		}
@@ -130,7 +130,7 @@ func (h *Scheduler) isRaisedAbove(order *eviction.Order, g *gang.Group) bool {
 	byPriority := slices.ContainsFunc(d.Victims, func(v core.Victim) bool {
 		return v.Rule == core.RuleLowerPriority && slices.ContainsFunc(v.Pods, func(p core.VictimPod) bool {
 			pod := order.Victims[types.UID(p.UID)]
-			return pod != nil && h.groupKeyOf(pod) == g.Key
+			return pod != nil && h.index.groupKeyOf(pod) == g.Key
 		})
 	})
 	if !byPriority {

@@ -28,7 +28,7 @@ func (h *Scheduler) GroupSaved(key types.NamespacedName) { h.cluster.GroupChange
 // Decisions use the change at once. The other effects may come later if the PodGroup changes very
 // often. Any goroutine may call it once the scheduler runs.
 func (h *Scheduler) GroupChanged(key types.NamespacedName) {
-	g, ok := h.groups.Group(key)
+	g, ok := h.index.groups.Group(key)
 	if ok {
 		h.gangs.Touch(gangKey(key))
 	} else {
@@ -56,9 +56,9 @@ func (h *Scheduler) GroupChanged(key types.NamespacedName) {
 
 // followGroup applies the current state of a PodGroup to its members.
 func (h *Scheduler) followGroup(key types.NamespacedName) {
-	g, ok := h.groups.Group(key)
+	g, ok := h.index.groups.Group(key)
 	h.groupChangedByOwner(key, g)
-	change := h.chargeGroup(key)
+	change := h.ledger.chargeGroup(key)
 	h.retryAtLimit(change.Eased)
 	h.gangs.CheckReported(gangKey(key), h.clock.Now())
 	minCount := 0
@@ -67,7 +67,7 @@ func (h *Scheduler) followGroup(key types.NamespacedName) {
 	} else {
 		g = nil
 	}
-	if h.gangs.NeedsMembers(gangKey(key), minCount) && len(h.lister.Members(key).Assigned) > 0 {
+	if h.gangs.NeedsMembers(gangKey(key), minCount) && len(h.index.lister.Members(key).Assigned) > 0 {
 		h.protectionEnded()
 	}
 	switch {
@@ -89,7 +89,7 @@ func (h *Scheduler) followGroup(key types.NamespacedName) {
 		h.endWait(gangKey(key), decisionlog.Gone)
 		h.turns.Forget(gangKey(key))
 		h.releaseAll(gangKey(key), "it is no gang any more")
-		pending := h.lister.Members(key).Pending
+		pending := h.index.lister.Members(key).Pending
 		if change.Moved {
 			for _, pod := range pending {
 				h.changedQueue(podKey(pod))
@@ -105,8 +105,8 @@ func (h *Scheduler) updateNeeded(key types.NamespacedName, g *gang.Group) {
 	if h.gangs.Planned(gangKey(key)) == 0 {
 		return
 	}
-	if members := h.members(key); h.through(&members) >= g.MinCount {
-		h.gangs.SetNeeded(gangKey(key), h.lacking(g, &members, unplaced(&members)))
+	if members := h.placements.members(key); h.placements.through(&members) >= g.MinCount {
+		h.gangs.SetNeeded(gangKey(key), h.placements.lacking(g, &members, unplaced(&members)))
 	}
 }
 
@@ -117,7 +117,7 @@ func (h *Scheduler) joinedGang(key types.NamespacedName) {
 	if !queued && !promised {
 		return
 	}
-	for _, pod := range h.lister.Members(key).Pending {
+	for _, pod := range h.index.lister.Members(key).Pending {
 		single := podKey(pod)
 		if queued {
 			h.turns.Forget(single)
@@ -131,7 +131,7 @@ func (h *Scheduler) joinedGang(key types.NamespacedName) {
 // replanShort releases a plan that has too few members because minCount was raised.
 func (h *Scheduler) replanShort(key types.NamespacedName, g *gang.Group) {
 	planned := h.gangs.PlannedMembers(gangKey(key))
-	if members := h.members(key); len(planned)+members.Reserved.Len() > 0 && h.isInPart(g, &members, planned) {
+	if members := h.placements.members(key); len(planned)+members.Reserved.Len() > 0 && h.placements.isInPart(g, &members, planned) {
 		h.release(key, nil, "more members are needed than it was planned for")
 	}
 }
@@ -139,7 +139,7 @@ func (h *Scheduler) replanShort(key types.NamespacedName, g *gang.Group) {
 func (h *Scheduler) podAdded(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		h.arrives(pod)
-		if key, isMember := h.groupOf(pod); isMember && pod.Spec.NodeName != "" {
+		if key, isMember := h.index.groupOf(pod); isMember && pod.Spec.NodeName != "" {
 			h.gangs.Touch(gangKey(key))
 			h.regroup(key)
 		}
@@ -173,12 +173,12 @@ func (h *Scheduler) podUpdated(oldObj, newObj any) {
 	ungated := len(before.Spec.SchedulingGates) > 0 && len(after.Spec.SchedulingGates) == 0
 	h.podChanged(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
 	h.occupies(before, after)
-	if after.Spec.NodeName == "" && (moved || rehomed(before, after)) && h.profiles.of(after.Spec.SchedulerName) != nil {
+	if after.Spec.NodeName == "" && (moved || rehomed(before, after)) && h.index.profiles.of(after.Spec.SchedulerName) != nil {
 		// The scheduler's queue has no event for changes of owners and annotations, and may not
 		// have the new version of the pod yet. followMembership reports no move for a blocked pod
 		// that is in no group, both before and after the change. So the retry does not depend on
 		// that report.
-		h.waits.Gather(h.keyOf(after), h.clock.Now().Add(chargeDelay))
+		h.waits.Gather(h.index.keyOf(after), h.clock.Now().Add(chargeDelay))
 	}
 }
 
@@ -191,8 +191,8 @@ func rehomed(before, after *corev1.Pod) bool {
 // followMembership handles a change of a pod's group, whether the pod has a node or not. It reports
 // whether the group has changed.
 func (h *Scheduler) followMembership(before, after *corev1.Pod) (moved bool) {
-	oldKey, wasMember := h.groupOf(before)
-	newKey, isMember := h.groupOf(after)
+	oldKey, wasMember := h.index.groupOf(before)
+	newKey, isMember := h.index.groupOf(after)
 	moved = wasMember != isMember || oldKey != newKey
 	if moved {
 		h.regrouped(after, oldKey, wasMember)
@@ -220,7 +220,7 @@ func (h *Scheduler) followMembership(before, after *corev1.Pod) (moved bool) {
 //   - The protections of an incomplete group count from the time when its last member was
 //     scheduled.
 func (h *Scheduler) regroup(key types.NamespacedName) {
-	g, ok := h.groups.Group(key)
+	g, ok := h.index.groups.Group(key)
 	if !ok {
 		return
 	}
@@ -239,7 +239,7 @@ func settlesAnew(before, after *corev1.Pod) bool {
 // changedQueue restarts a workload that has moved to another queue.
 func (h *Scheduler) changedQueue(key workload.Key) {
 	h.wanted.askAnew()
-	if h.isDisallowed(key) && !h.waits.Evicting(key) {
+	if h.ledger.isDisallowed(key) && !h.waits.Evicting(key) {
 		h.releaseAndRetry(key, "it is in another queue")
 		return
 	}
@@ -250,10 +250,10 @@ func (h *Scheduler) changedQueue(key workload.Key) {
 // for scheduling, so that its gang may have one more member.
 func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.arrives(pod)
-	h.nominates(pod, h.nominationOf(pod))
+	h.nominates(pod, h.index.nominationOf(pod))
 	// Charge the pod first. When the pod is no longer assumed, the quota ledger must already count
 	// it as placed.
-	change := h.charge(pod)
+	change := h.ledger.charge(pod)
 	// The queue that the pod counted for before may have room now.
 	h.retryAtLimit(change.Eased)
 	h.recorder.Heard(pod, true)
@@ -264,8 +264,8 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.followDeparture(pod)
 	}
 	h.touchDrivers(pod)
-	key, ok := h.groupOf(pod)
-	if ok && pod.Spec.NodeName == "" && h.profiles.of(pod.Spec.SchedulerName) != nil {
+	key, ok := h.index.groupOf(pod)
+	if ok && pod.Spec.NodeName == "" && h.index.profiles.of(pod.Spec.SchedulerName) != nil {
 		h.gangs.CheckReport(gangKey(key), h.clock.Now())
 	}
 	switch {
@@ -288,7 +288,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 		}
 	}
 	if change.Moved && pod.Spec.NodeName == "" {
-		h.changedQueue(h.keyOf(pod))
+		h.changedQueue(h.index.keyOf(pod))
 	}
 }
 
@@ -298,11 +298,11 @@ func (h *Scheduler) foundNoRoom(key types.NamespacedName) bool {
 	if h.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonUnschedulable {
 		return true
 	}
-	g, ok := h.groups.Group(key)
+	g, ok := h.index.groups.Group(key)
 	if !ok || !g.IsGang() {
 		return false
 	}
-	members := h.lister.Members(key)
+	members := h.index.lister.Members(key)
 	return members.Placed() >= g.MinCount
 }
 
@@ -338,7 +338,7 @@ func (h *Scheduler) podDeparted(uid types.UID) []workload.Key {
 // arrives records a pod and its group as present in the engine.
 func (h *Scheduler) arrives(pod *corev1.Pod) {
 	group := workload.Key{}
-	if key, ok := h.groupOf(pod); ok {
+	if key, ok := h.index.groupOf(pod); ok {
 		group = gangKey(key)
 	}
 	switch {
@@ -355,20 +355,20 @@ func (h *Scheduler) arrives(pod *corev1.Pod) {
 // order. So the pod may have been deleted already; then ensurePresent does nothing.
 func (h *Scheduler) ensurePresent(queued *corev1.Pod) {
 	// The queue may have an older version of the pod, which belongs to another group.
-	pod, ok := h.podOf(podKey(queued))
-	if !ok || !h.awaitsPlace(pod) {
+	pod, ok := h.index.podOf(podKey(queued))
+	if !ok || !h.index.awaitsPlace(pod) {
 		return
 	}
-	if h.arrives(pod); h.awaitsPlace(pod) {
+	if h.arrives(pod); h.index.awaitsPlace(pod) {
 		return
 	}
-	if now, ok := h.podOf(podKey(pod)); ok && now.Spec.NodeName != "" {
+	if now, ok := h.index.podOf(podKey(pod)); ok && now.Spec.NodeName != "" {
 		h.stepUnderLock(engine.PodBinds{Pod: string(now.UID), Key: podKey(now), Node: now.Spec.NodeName})
 		return
 	}
 	h.stepUnderLock(leavingOf(pod))
-	if key, ok := h.groupOf(pod); ok {
-		if members := h.lister.Members(key); members.Total() == 0 {
+	if key, ok := h.index.groupOf(pod); ok {
+		if members := h.index.lister.Members(key); members.Total() == 0 {
 			h.stepUnderLock(engine.GroupLeaves{Group: gangKey(key)})
 		}
 	}
@@ -385,7 +385,7 @@ func (h *Scheduler) podLeft(pod *corev1.Pod) {
 	h.step(leavingOf(pod))
 	h.endWait(podKey(pod), decisionlog.Gone)
 	h.touchDrivers(pod)
-	if key, ok := h.groupOf(pod); ok {
+	if key, ok := h.index.groupOf(pod); ok {
 		h.memberLeft(key, pod)
 	}
 }
@@ -394,10 +394,10 @@ func (h *Scheduler) podLeft(pod *corev1.Pod) {
 // reservations if another change requires that.
 func (h *Scheduler) membersLeft(key types.NamespacedName, members []*corev1.Pod) {
 	for _, pod := range members {
-		now, ok := h.podOf(podKey(pod))
-		if !ok || !h.awaitsPlace(now) {
+		now, ok := h.index.podOf(podKey(pod))
+		if !ok || !h.index.awaitsPlace(now) {
 			h.memberLeft(key, pod)
-		} else if of, isMember := h.groupOf(now); !isMember || of != key {
+		} else if of, isMember := h.index.groupOf(now); !isMember || of != key {
 			h.regrouped(now, key, true)
 		}
 	}
@@ -408,11 +408,11 @@ func (h *Scheduler) membersLeft(key types.NamespacedName, members []*corev1.Pod)
 func (h *Scheduler) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	h.records.LeavesPlan(string(pod.UID))
 	disturbed := h.gangs.MemberLeaves(gangKey(key), string(pod.UID))
-	h.updateGroupState(key)
+	h.ledger.updateGroupState(key)
 	// Read the plan before the members. A member in its cycle may then count twice, but is never
 	// missed.
 	planned := h.gangs.PlannedMembers(gangKey(key))
-	members := h.members(key)
+	members := h.placements.members(key)
 	if members.Total() == 0 {
 		h.dropGang(key)
 		return
@@ -427,7 +427,7 @@ func (h *Scheduler) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	h.regroup(key)
 	h.reviewGang(key)
 	if disturbed {
-		if g, ok := h.groups.Group(key); ok && h.isInPart(g, &members, planned) {
+		if g, ok := h.index.groups.Group(key); ok && h.placements.isInPart(g, &members, planned) {
 			h.release(key, nil, "member "+pod.Name+" has gone")
 		} else {
 			// The members at Permit may have waited only for this member.
@@ -444,12 +444,12 @@ func (h *Scheduler) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 // endTurns ends the turn of a gang if all its members have nodes, so that the gang does not keep
 // other workloads waiting.
 func (h *Scheduler) endTurns(key types.NamespacedName) {
-	if !h.quotas.Used() || h.quotas.Pends(key) || len(h.lister.Members(key).Pending) > 0 {
+	if !h.quotas.Used() || h.quotas.Pends(key) || len(h.index.lister.Members(key).Pending) > 0 {
 		return
 	}
 	h.turns.Forget(gangKey(key))
 	// A member may have arrived and begun to wait for a turn during this call.
-	h.activate(h.lister.Members(key).Pending...)
+	h.activate(h.index.lister.Members(key).Pending...)
 }
 
 // reviewGang releases the reservations of a gang that cannot use them, for example because it lacks
@@ -459,7 +459,7 @@ func (h *Scheduler) reviewGang(key types.NamespacedName) {
 	if len(h.reserved.Of(gangKey(key))) == 0 {
 		return
 	}
-	g, ok := h.groups.Group(key)
+	g, ok := h.index.groups.Group(key)
 	if !ok {
 		g = nil
 	}
@@ -474,7 +474,7 @@ func (h *Scheduler) dropGang(key types.NamespacedName) {
 	h.step(engine.GroupLeaves{Group: gangKey(key)})
 	h.endWait(gangKey(key), decisionlog.Gone)
 	// A member may have arrived during this call and lost its turn, so retry all pending members.
-	h.activate(h.lister.Members(key).Pending...)
+	h.activate(h.index.lister.Members(key).Pending...)
 }
 
 // through returns the number of members that have passed their cycles: they have a node, are
@@ -523,13 +523,13 @@ func (h *Scheduler) release(key types.NamespacedName, failed *corev1.Pod, why st
 // members whose rejection failed.
 func (h *Scheduler) rejectWaiting(key types.NamespacedName, failed types.UID, why string) int {
 	// The lock prevents two goroutines from rejecting the same pod.
-	h.rejecting.Lock()
-	defer h.rejecting.Unlock()
+	h.placements.rejecting.Lock()
+	defer h.placements.rejecting.Unlock()
 	var waiting []fwk.WaitingPod
 	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		pod := w.GetPod()
 		// Skip deleted pods, because the framework rejects them itself.
-		if k, ok := h.groupOf(pod); ok && k == key && pod.UID != failed && !h.records.IsRejected(string(pod.UID)) && h.exists(pod) {
+		if k, ok := h.index.groupOf(pod); ok && k == key && pod.UID != failed && !h.records.IsRejected(string(pod.UID)) && h.index.exists(pod) {
 			waiting = append(waiting, w)
 		}
 	})
@@ -552,7 +552,7 @@ func (r *clusterIndex) exists(pod *corev1.Pod) bool {
 // makes all members eligible again.
 func (h *Scheduler) nextLeader(key types.NamespacedName, leader types.UID) bool {
 	next := h.gangs.PassOn(gangKey(key), string(leader))
-	members := h.lister.Members(key)
+	members := h.index.lister.Members(key)
 	gang.SortByAge(members.Pending)
 	for _, pod := range members.Pending {
 		if next(string(pod.UID)) && h.entersQueue(pod) {

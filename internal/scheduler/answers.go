@@ -1,0 +1,64 @@
+package scheduler
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+)
+
+// The methods in this file answer questions of other packages: of the controllers, the Finisher,
+// the derived groups and what-if questions. Any goroutine may call them.
+
+// Members lists the members of a group.
+func (h *Scheduler) Members(key types.NamespacedName) gang.Members {
+	return h.index.lister.Members(key)
+}
+
+// Anchored returns the pods with an anchor, including finished pods. An anchor is a key that the
+// pods of a derived group share; see [gang.Derived].
+func (h *Scheduler) Anchored(anchor string) []*corev1.Pod { return h.index.lister.Anchored(anchor) }
+
+// PriorityOf returns the effective priority of a pod.
+func (h *Scheduler) PriorityOf(pod *corev1.Pod) int32 { return h.index.priorityOf(pod) }
+
+// KnowsDisruption reports whether planning already counts the disrupted members of a PodGroup as
+// gone.
+func (h *Scheduler) KnowsDisruption(key types.NamespacedName) bool { return h.leaving.lists(key) }
+
+// Quotas returns the quota ledger. Code that watches Queues must not write to the ledger directly:
+// it must call QueueSet and QueueDeleted.
+func (h *Scheduler) Quotas() *queue.Ledger { return h.quotas }
+
+// QueueOf returns the leaf queue that a pod counts for; "" for none. It is the queue of the pod's
+// group, of the pod's label, or the default queue of the namespace.
+func (h *Scheduler) QueueOf(pod *corev1.Pod) string { return h.ledger.queueOf(pod) }
+
+// QueueLabel returns the key of the label that names a queue, for the pod's profile.
+func (h *Scheduler) QueueLabel(pod *corev1.Pod) string { return h.index.queueLabel(pod) }
+
+// QueueNamedBy returns the queue that a pod itself names.
+func (h *Scheduler) QueueNamedBy(pod *corev1.Pod) string { return h.index.namedQueue(pod) }
+
+// QueueNamedByGroup returns the queue that a group names, or else the default queue of its
+// namespace.
+func (h *Scheduler) QueueNamedByGroup(g *gang.Group) string {
+	return h.quotas.NameFor(h.ledger.workOfGroup(g))
+}
+
+// MinRuntime returns the longest protection that min-runtimes give a running group. If no queue
+// sets a min-runtime, the arguments of the members' profile count. The preemptor's profile does not
+// matter.
+func (h *Scheduler) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
+	return h.ledger.minRuntime(g, members)
+}
+
+// Orphaned returns the reason why a group's running members do not count for the queue that the
+// group names. The Verdict is zero if they do count. before is true if this reason was reported
+// already.
+func (h *Scheduler) Orphaned(g *gang.Group, before bool) gang.Verdict {
+	return h.ledger.orphaned(g, before)
+}
