@@ -3,6 +3,8 @@ package scheduler
 import (
 	"sync"
 
+	"k8s.io/utils/clock"
+
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
@@ -17,6 +19,7 @@ type placements struct {
 	leaving *leavingPods
 	// records holds the scheduling attempts of pods, and the assumed pods.
 	records *engine.Pods
+	clock   clock.PassiveClock
 	// rejecting is held while pods at Permit are rejected, so that no pod is rejected twice.
 	rejecting sync.Mutex
 }

@@ -82,7 +82,7 @@ type Scheduler struct {
 	// executions counts the orders under way.
 	executions executions
 	// wanted caches which orders are still wanted.
-	wanted wants
+	wanted *wants
 	// changes delays the handling of PodGroups that change very often.
 	changes groupChanges
 	// raising is held while the recorded priorities of potential victims change. It also guards
@@ -145,12 +145,7 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 		engine: e, gangs: e.Gangs, records: e.Pods, reserved: e.Reservations, waits: e.Waits, turns: e.Turns, unbound: e.Unbound,
 		evictor: in.Evictor, handle: handle, finished: finished, metrics: in.Metrics, clock: in.Clock,
 		decisions: in.Decisions, recorder: in.Recorder, refused: in.Refused, doubted: newDoubts(r.hasNode),
-		driversChanged: make(chan struct{}, 1),
-	}
-	h.placements = &placements{index: r, gangs: h.gangs, records: h.records, leaving: h.leaving}
-	h.ledger = &ledger{
-		index: r, placements: h.placements, gangs: h.gangs, leaving: h.leaving, records: h.records,
-		quotas: h.quotas, reserved: h.reserved, dips: h.dips,
+		driversChanged: make(chan struct{}, 1), wanted: &wants{},
 	}
 	if h.recorder == nil {
 		h.recorder = noRecorder{}
@@ -163,6 +158,11 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 	}
 	if h.clock == nil {
 		h.clock = clock.RealClock{}
+	}
+	h.placements = &placements{index: r, gangs: h.gangs, records: h.records, leaving: h.leaving, clock: h.clock}
+	h.ledger = &ledger{
+		index: r, placements: h.placements, gangs: h.gangs, leaving: h.leaving, records: h.records,
+		quotas: h.quotas, reserved: h.reserved, dips: h.dips,
 	}
 	h.dips.latest = func(name string) (*corev1.Node, time.Time) {
 		if h.index.nodes == nil {
@@ -190,8 +190,9 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 		h.tolerations = snapshot.NewClassTolerations(handle.SharedInformerFactory().Scheduling().V1().PriorityClasses().Lister())
 	}
 	h.cluster = snapshot.NewCache(h.sources())
-	h.refused.Follow(h.cluster.NodeChanged, h.protectionEnded)
 	h.runs = runs.NewReader(h.gangs, h.Members, h.HasSynced, h.cluster.GroupChanged)
+	connect(h)
+	h.refused.Follow(h.cluster.NodeChanged, h.protectionEnded)
 	return h
 }
 

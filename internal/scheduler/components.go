@@ -1,0 +1,6 @@
+package scheduler
+
+// connect creates the components of a Scheduler, in the order of their dependencies: each component
+// has the fields and components that it uses, and uses no component below it.
+func connect(h *Scheduler) {
+}
