@@ -62,3 +62,8 @@ func (h *Scheduler) MinRuntime(g *gang.Group, members *gang.Members) time.Durati
 func (h *Scheduler) Orphaned(g *gang.Group, before bool) gang.Verdict {
 	return h.ledger.orphaned(g, before)
 }
+
+// GangGatedBy returns the reason why other plugins gate all pending members of a gang.
+func (h *Scheduler) GangGatedBy(members *gang.Members) string {
+	return h.index.gangGatedBy(members)
+}

@@ -62,7 +62,7 @@ func (h *Scheduler) retryLed(lead *engine.Lead) {
 			return
 		}
 		able := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool {
-			return members.Reserved.Has(pod.UID) || !h.entersQueue(pod)
+			return members.Reserved.Has(pod.UID) || !h.index.entersQueue(pod)
 		})
 		if len(able) > 0 && len(able) >= h.placements.lacking(g, &members, able) {
 			h.retrySoon(key)
@@ -70,7 +70,7 @@ func (h *Scheduler) retryLed(lead *engine.Lead) {
 		return
 	}
 	at := slices.IndexFunc(members.Pending, func(pod *corev1.Pod) bool { return string(pod.UID) == lead.Leader })
-	if at >= 0 && !members.Reserved.Has(members.Pending[at].UID) && !h.entersQueue(members.Pending[at]) {
+	if at >= 0 && !members.Reserved.Has(members.Pending[at].UID) && !h.index.entersQueue(members.Pending[at]) {
 		h.nextLeader(key, members.Pending[at].UID)
 	}
 }
@@ -87,7 +87,7 @@ func (h *Scheduler) blockedBy(key workload.Key) string {
 		case h.isBlockedByGroup(pod):
 			return "its group cannot be tried any more"
 		}
-		return h.gatedBy(pod)
+		return h.index.gatedBy(pod)
 	}
 	members := h.membersAsReserved(nameOf(key))
 	_, verdict := h.lacks(nameOf(key), &members)
@@ -107,20 +107,20 @@ func (h *Scheduler) gangBlockedBy(key workload.Key, members *gang.Members, lacks
 		if members.Reserved.Has(pod.UID) {
 			continue
 		}
-		if why = h.gatedBy(pod); why == "" {
+		if why = h.index.gatedBy(pod); why == "" {
 			return ""
 		}
 	}
 	return why
 }
 
-// GangGatedBy returns the reason why other plugins gate all pending members of a gang. It returns
+// gangGatedBy returns the reason why other plugins gate all pending members of a gang. It returns
 // "" if the gang has no pending member, or if any pending member can enter the queue. Any goroutine
 // may call it.
-func (h *Scheduler) GangGatedBy(members *gang.Members) string {
+func (r *clusterIndex) gangGatedBy(members *gang.Members) string {
 	var first keptOutMember
 	for _, pod := range members.Pending {
-		why := h.gatedBy(pod)
+		why := r.gatedBy(pod)
 		if why == "" {
 			return ""
 		}

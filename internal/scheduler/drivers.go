@@ -152,7 +152,7 @@ func (h *Scheduler) mayBeTried(pod *corev1.Pod) bool {
 		c.Reason != v1alpha1.ReasonDriversWithoutWorkers && c.Reason != v1alpha1.ReasonPending {
 		return false
 	}
-	return !h.isBlockedByGroup(pod) && h.gatedBy(pod) == "" && (!h.ledger.asksForQueues() || h.ledger.claimOf(pod).Bar == gang.Verdict{})
+	return !h.isBlockedByGroup(pod) && h.index.gatedBy(pod) == "" && (!h.ledger.asksForQueues() || h.ledger.claimOf(pod).Bar == gang.Verdict{})
 }
 
 // countsUntil returns the time until which a driver with a node, but with too few workers, counts

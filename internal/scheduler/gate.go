@@ -120,7 +120,7 @@ func (h *Scheduler) gatePod(pod *corev1.Pod) *fwk.Status {
 	}
 	// Forget the turn of the single pod, because its group may have become a gang since.
 	h.turns.Forget(podKey(pod))
-	if !h.entersQueue(pod) {
+	if !h.index.entersQueue(pod) {
 		// Another plugin gates the pod, so the queue does not admit it. It must not become the
 		// leader.
 		return nil
@@ -131,7 +131,7 @@ func (h *Scheduler) gatePod(pod *corev1.Pod) *fwk.Status {
 	if h.waitsForTurn(pod) {
 		return gated(holdForTurn)
 	}
-	a := h.gangs.Admit(gangKey(key), string(pod.UID), h.canLead(&members))
+	a := h.gangs.Admit(gangKey(key), string(pod.UID), h.index.canLead(&members))
 	if a == engine.AdmitPlanned || a == engine.AdmitLeader {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (h *Scheduler) gateSingle(pod *corev1.Pod) *fwk.Status {
 	if v := h.blockSingleDriver(pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
-	if h.entersQueue(pod) && h.waitsForTurn(pod) {
+	if h.index.entersQueue(pod) && h.waitsForTurn(pod) {
 		return gated(holdForTurn)
 	}
 	return nil
@@ -202,11 +202,11 @@ func (h *Scheduler) lacks(key types.NamespacedName, members *gang.Members) (*gan
 
 // canLead returns a function that reports whether a member can enter the scheduler's queue. Only
 // such a member can plan for its gang.
-func (h *Scheduler) canLead(members *gang.Members) func(engine.UID) bool {
+func (r *clusterIndex) canLead(members *gang.Members) func(engine.UID) bool {
 	return func(uid engine.UID) bool {
 		for _, pod := range members.Pending {
 			if string(pod.UID) == uid {
-				return h.entersQueue(pod)
+				return r.entersQueue(pod)
 			}
 		}
 		return false

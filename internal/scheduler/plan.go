@@ -78,7 +78,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
 			through = append(through, pod)
-		} else if why := p.sched.gatedBy(pod); why != "" {
+		} else if why := p.sched.index.gatedBy(pod); why != "" {
 			keptOut.see(pod.Name, why)
 		} else {
 			pending = append(pending, pod)

@@ -71,7 +71,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if p.sched.waits.Evicting(gangKey(key)) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, holdForEviction)
 	}
-	switch a := p.sched.gangs.Admit(gangKey(key), string(pod.UID), p.sched.canLead(&members)); a {
+	switch a := p.sched.gangs.Admit(gangKey(key), string(pod.UID), p.sched.index.canLead(&members)); a {
 	case engine.AdmitPlanned:
 		node, _ := p.sched.gangs.PlannedNode(gangKey(key), string(pod.UID))
 		return p.confine(state, pod, node)

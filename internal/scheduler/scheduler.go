@@ -348,7 +348,7 @@ func (h *Scheduler) retryNext(key types.NamespacedName) {
 	pod, ok := h.index.podOf(member)
 	switch {
 	case !ok || !h.index.awaitsPlace(pod):
-	case h.entersQueue(pod):
+	case h.index.entersQueue(pod):
 		h.activate(pod)
 	default:
 		// Another plugin gates the member, so the plan cannot continue. Release the plan, because
@@ -364,7 +364,7 @@ func (h *Scheduler) representative(key types.NamespacedName, members *gang.Membe
 	gang.SortByAge(members.Pending)
 	var oldest *corev1.Pod
 	for _, pod := range members.Pending {
-		if members.Reserved.Has(pod.UID) || !h.entersQueue(pod) {
+		if members.Reserved.Has(pod.UID) || !h.index.entersQueue(pod) {
 			continue
 		}
 		if string(pod.UID) == leader {
@@ -380,13 +380,13 @@ func (h *Scheduler) representative(key types.NamespacedName, members *gang.Membe
 // entersQueue reports whether a pod can enter the scheduler's queue if ReprieveGate admits it: no
 // other plugin gates the pod, and its group does not outrank it. Only such a pod can plan for its
 // gang.
-func (h *Scheduler) entersQueue(pod *corev1.Pod) bool { return h.gatedBy(pod) == "" }
+func (r *clusterIndex) entersQueue(pod *corev1.Pod) bool { return r.gatedBy(pod) == "" }
 
 // gatedBy returns the reason why a pod cannot enter the scheduler's queue, even if ReprieveGate
 // admits it. The reason is the name and message of another PreEnqueue plugin, or a message that the
 // group of the pod outranks it. It returns "" if the pod can enter the queue.
-func (h *Scheduler) gatedBy(pod *corev1.Pod) string {
-	for _, pl := range h.index.profiles.preEnqueue(pod.Spec.SchedulerName) {
+func (r *clusterIndex) gatedBy(pod *corev1.Pod) string {
+	for _, pl := range r.profiles.preEnqueue(pod.Spec.SchedulerName) {
 		if pl.Name() == GateName {
 			continue
 		}
@@ -394,7 +394,7 @@ func (h *Scheduler) gatedBy(pod *corev1.Pod) string {
 			return fmt.Sprintf("plugin %s holds it back: %s", pl.Name(), status.Message())
 		}
 	}
-	return gang.Outranked(h.index.derived, h.index.groups, pod).Message
+	return gang.Outranked(r.derived, r.groups, pod).Message
 }
 
 // retrySoon is retryGroup after a short delay. It combines frequent changes into one retry, such as

@@ -555,7 +555,7 @@ func (h *Scheduler) nextLeader(key types.NamespacedName, leader types.UID) bool 
 	members := h.index.lister.Members(key)
 	gang.SortByAge(members.Pending)
 	for _, pod := range members.Pending {
-		if next(string(pod.UID)) && h.entersQueue(pod) {
+		if next(string(pod.UID)) && h.index.entersQueue(pod) {
 			h.activate(pod)
 			return true
 		}
