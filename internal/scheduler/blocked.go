@@ -78,27 +78,27 @@ func (h *Scheduler) retryLed(lead *engine.Lead) {
 // blockedBy returns the cause that blocks a workload from using its reservations; "" for none. It
 // returns "" for a gang with planned members. Most causes begin without an event, so the main loop
 // and the evictions call blockedBy at intervals.
-func (h *Scheduler) blockedBy(key workload.Key) string {
+func (o *placements) blockedBy(key workload.Key) string {
 	if !key.Gang {
-		pod, ok := h.index.podOf(key)
+		pod, ok := o.index.podOf(key)
 		switch {
 		case !ok:
 			return ""
-		case h.isBlockedByGroup(pod):
+		case o.isBlockedByGroup(pod):
 			return "its group cannot be tried any more"
 		}
-		return h.index.gatedBy(pod)
+		return o.index.gatedBy(pod)
 	}
-	members := h.membersAsReserved(nameOf(key))
-	_, verdict := h.lacks(nameOf(key), &members)
-	return h.gangBlockedBy(key, &members, verdict)
+	members := o.membersAsReserved(nameOf(key))
+	_, verdict := o.lacks(nameOf(key), &members)
+	return o.gangBlockedBy(key, &members, verdict)
 }
 
 // gangBlockedBy is blockedBy for a gang. members are the gang's members, and lacks is the verdict
 // that the method lacks returned for them.
-func (h *Scheduler) gangBlockedBy(key workload.Key, members *gang.Members, lacks gang.Verdict) (why string) {
+func (o *placements) gangBlockedBy(key workload.Key, members *gang.Members, lacks gang.Verdict) (why string) {
 	switch {
-	case h.gangs.Planned(key) > 0:
+	case o.gangs.Planned(key) > 0:
 		return ""
 	case lacks != (gang.Verdict{}):
 		return lacks.Message
@@ -107,7 +107,7 @@ func (h *Scheduler) gangBlockedBy(key workload.Key, members *gang.Members, lacks
 		if members.Reserved.Has(pod.UID) {
 			continue
 		}
-		if why = h.index.gatedBy(pod); why == "" {
+		if why = o.index.gatedBy(pod); why == "" {
 			return ""
 		}
 	}
@@ -149,20 +149,20 @@ func (m *keptOutMember) String() string {
 
 // isBlockedByGroup reports whether the group or the owner of a pod blocks the pod. It does not
 // check queues or other plugins.
-func (h *Scheduler) isBlockedByGroup(pod *corev1.Pod) bool {
-	if h.index.derived.Hold(pod) != (gang.Verdict{}) || gang.Contradiction(pod) != (gang.Verdict{}) {
+func (o *placements) isBlockedByGroup(pod *corev1.Pod) bool {
+	if o.index.derived.Hold(pod) != (gang.Verdict{}) || gang.Contradiction(pod) != (gang.Verdict{}) {
 		return true
 	}
-	key, ok := h.index.groupOf(pod)
+	key, ok := o.index.groupOf(pod)
 	if !ok {
 		return false
 	}
-	if g, ok := h.index.groups.Group(key); ok && !g.IsGang() {
+	if g, ok := o.index.groups.Group(key); ok && !g.IsGang() {
 		// For a basic group, the verdict does not depend on the members. Listing many members would
 		// take long.
 		return gang.Gate(key, g, nil) != gang.Verdict{}
 	}
-	members := h.placements.members(key)
-	_, verdict := h.lacks(key, &members)
+	members := o.members(key)
+	_, verdict := o.lacks(key, &members)
 	return verdict != gang.Verdict{}
 }

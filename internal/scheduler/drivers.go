@@ -152,7 +152,7 @@ func (h *Scheduler) mayBeTried(pod *corev1.Pod) bool {
 		c.Reason != v1alpha1.ReasonDriversWithoutWorkers && c.Reason != v1alpha1.ReasonPending {
 		return false
 	}
-	return !h.isBlockedByGroup(pod) && h.index.gatedBy(pod) == "" && (!h.ledger.asksForQueues() || h.ledger.claimOf(pod).Bar == gang.Verdict{})
+	return !h.placements.isBlockedByGroup(pod) && h.index.gatedBy(pod) == "" && (!h.ledger.asksForQueues() || h.ledger.claimOf(pod).Bar == gang.Verdict{})
 }
 
 // countsUntil returns the time until which a driver with a node, but with too few workers, counts
@@ -324,7 +324,7 @@ func (h *Scheduler) blockSingleDriver(pod *corev1.Pod) gang.Verdict {
 	if v != (gang.Verdict{}) {
 		h.turns.Forget(podKey(pod))
 	}
-	h.setBlocked(pod, v)
+	h.placements.setBlocked(pod, v)
 	return v
 }
 
@@ -399,7 +399,7 @@ func (h *Scheduler) retryDrivers() {
 			h.retryNow(key)
 			continue
 		}
-		h.setBlocked(pod, v)
+		h.placements.setBlocked(pod, v)
 	}
 }
 

@@ -43,18 +43,18 @@ var (
 func (p *Plugin) Wants(order *eviction.Order) bool {
 	key := keyIn(&order.Decision)
 	return p.sched.wanted.asks(order, p.sched.reserved.Of(key), p.sched.clock, func() bool {
-		return p.sched.reserved.Keeps(nodesByUID(snapshot.Placed(&order.Decision))) && p.sched.ledger.invalidBecause(key) == "" && p.sched.needs(key, &order.Decision)
+		return p.sched.reserved.Keeps(nodesByUID(snapshot.Placed(&order.Decision))) && p.sched.ledger.invalidBecause(key) == "" && p.sched.placements.needs(key, &order.Decision)
 	})
 }
 
 // needs reports whether a preemptor may be scheduled, and is the same workload as in the decision.
-func (h *Scheduler) needs(key workload.Key, d *core.Decision) bool {
+func (o *placements) needs(key workload.Key, d *core.Decision) bool {
 	if !key.Gang {
-		return h.blockedBy(key) == ""
+		return o.blockedBy(key) == ""
 	}
-	members := h.membersAsReserved(nameOf(key))
-	g, verdict := h.lacks(nameOf(key), &members)
-	return h.gangBlockedBy(key, &members, verdict) == "" && h.placements.isAsDecidedFor(d, g, &members)
+	members := o.membersAsReserved(nameOf(key))
+	g, verdict := o.lacks(nameOf(key), &members)
+	return o.gangBlockedBy(key, &members, verdict) == "" && o.isAsDecidedFor(d, g, &members)
 }
 
 // isAsDecidedFor reports whether a decision still matches a gang. The gang must be the same object,

@@ -170,7 +170,7 @@ const (
 // if they are not. If the queue blocks the group, gate adds that cause to the waiting list.
 func (h *Scheduler) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
 	members := h.placements.members(key)
-	g, verdict := h.lacks(key, &members)
+	g, verdict := h.placements.lacks(key, &members)
 	if verdict == (gang.Verdict{}) && h.ledger.asksForQueues() {
 		claim := func() gang.Verdict { return h.ledger.claimOfGroup(g, &members).Bar }
 		if claim() != (gang.Verdict{}) {
@@ -185,17 +185,17 @@ func (h *Scheduler) gate(key types.NamespacedName) (*gang.Group, gang.Members, g
 
 // lacks returns a group, and the reason why its members are blocked regardless of their queue. The
 // group is nil if it does not exist.
-func (h *Scheduler) lacks(key types.NamespacedName, members *gang.Members) (*gang.Group, gang.Verdict) {
-	g, ok := h.index.groups.Group(key)
+func (o *placements) lacks(key types.NamespacedName, members *gang.Members) (*gang.Group, gang.Verdict) {
+	g, ok := o.index.groups.Group(key)
 	if !ok {
 		g = nil
 	}
 	verdict := gang.Gate(key, g, members)
 	if g == nil {
-		verdict = cmp.Or(h.gangs.Unresolved(gangKey(key)), verdict)
+		verdict = cmp.Or(o.gangs.Unresolved(gangKey(key)), verdict)
 	}
 	if verdict == (gang.Verdict{}) && g != nil {
-		verdict = h.placements.behind(g, members)
+		verdict = o.behind(g, members)
 	}
 	return g, verdict
 }

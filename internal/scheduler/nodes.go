@@ -110,7 +110,7 @@ func (h *Scheduler) releaseBlocked() {
 	}
 	for _, key := range h.reserved.Keys() {
 		// Skip a workload with evictions under way. The end of the evictions reviews it.
-		if why := h.blockedBy(key); why != "" && !h.waits.Evicting(key) {
+		if why := h.placements.blockedBy(key); why != "" && !h.waits.Evicting(key) {
 			// The retry makes the workload report why it is blocked.
 			h.releaseAndRetry(key, why)
 		}
@@ -131,7 +131,7 @@ func (h *Scheduler) releaseLost() {
 		}
 	}
 	for key, why := range h.waitingOnLost() {
-		h.reportLost(key, why)
+		h.placements.reportLost(key, why)
 		h.release(key, nil, why)
 		h.retryNow(gangKey(key))
 	}
@@ -142,17 +142,17 @@ func (h *Scheduler) releaseLost() {
 func (h *Scheduler) loseNode(key workload.Key, why string) {
 	happened(logOf(context.Background(), key), "Released the reservations of a workload", why)
 	if key.Gang {
-		h.reportLost(nameOf(key), why)
+		h.placements.reportLost(nameOf(key), why)
 	}
 	h.releaseAndRetry(key, why)
 }
 
 // reportLost changes the verdict of a gang that lost its room from Preempting or Pending to
 // Unschedulable. A cycle would do the same, but without any node the framework runs no cycle.
-func (h *Scheduler) reportLost(key types.NamespacedName, why string) {
-	v := h.gangs.Verdict(gangKey(key))
+func (o *placements) reportLost(key types.NamespacedName, why string) {
+	v := o.gangs.Verdict(gangKey(key))
 	if v == released() || v.Reason == v1alpha1.ReasonPreempting || v.Reason == v1alpha1.ReasonPending {
-		h.gangs.SetVerdict(gangKey(key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: why + "; it is planned again"})
+		o.gangs.SetVerdict(gangKey(key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: why + "; it is planned again"})
 	}
 }
 

@@ -209,7 +209,7 @@ func (h *Scheduler) inheritNominations() {
 		if pod.Status.NominatedNodeName == "" || h.index.profiles.of(pod.Spec.SchedulerName) == nil || !h.index.awaitsPlace(pod) {
 			continue
 		}
-		if h.isBlockedByGroup(pod) {
+		if h.placements.isBlockedByGroup(pod) {
 			unfounded = append(unfounded, pod)
 			continue
 		}

@@ -13,21 +13,21 @@ import (
 // awaitOutcome handles a pod that was deleted before its result was known, without a deletion
 // timestamp. Such a pod may have succeeded. Its gang keeps its reservations until the result is
 // known.
-func (h *Scheduler) awaitOutcome(pod *corev1.Pod) {
+func (o *placements) awaitOutcome(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return
 	}
-	if key, ok := h.index.groupOf(pod); ok {
-		h.gangs.AwaitResult(gangKey(key), string(pod.UID), engine.Ended{Pod: pod, Until: h.clock.Now().Add(engine.ShortTime)})
+	if key, ok := o.index.groupOf(pod); ok {
+		o.gangs.AwaitResult(gangKey(key), string(pod.UID), engine.Ended{Pod: pod, Until: o.clock.Now().Add(engine.ShortTime)})
 	}
 }
 
 // membersAsReserved returns the members of a gang for checks of existing reservations. A deleted
 // member whose result is not known yet counts as succeeded. Checks for new reservations use the
 // method members instead.
-func (h *Scheduler) membersAsReserved(key types.NamespacedName) gang.Members {
-	awaited := h.gangs.Ended(gangKey(key), h.clock.Now())
-	members := h.placements.members(key)
+func (o *placements) membersAsReserved(key types.NamespacedName) gang.Members {
+	awaited := o.gangs.Ended(gangKey(key), o.clock.Now())
+	members := o.members(key)
 	for _, ended := range awaited {
 		pod, ok := ended.Pod.(*corev1.Pod)
 		if !ok {

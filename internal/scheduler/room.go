@@ -151,7 +151,7 @@ func (h *Scheduler) releaseCrowdedOut(key workload.Key, crowded *engine.Reservat
 	}
 	happened(logOf(context.Background(), key), "Released the room that was reserved for a workload", why)
 	if key.Gang {
-		h.reportLost(nameOf(key), why)
+		h.placements.reportLost(nameOf(key), why)
 	}
 	h.releaseAll(key, why)
 	if !h.waits.Evicting(key) {

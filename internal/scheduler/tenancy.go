@@ -178,19 +178,19 @@ func (h *Scheduler) queueBlocks(pod *corev1.Pod) gang.Verdict {
 	}
 	if _, drives := h.index.driverOf(pod); v != (gang.Verdict{}) || !drives {
 		// For a driver that may use its queue, blockSingleDriver sets the condition.
-		h.setBlocked(pod, v)
+		h.placements.setBlocked(pod, v)
 	}
 	return v
 }
 
 // setBlocked records why a single pod is gated, so that its condition reports it. The zero Verdict
 // means that the pod is not gated.
-func (h *Scheduler) setBlocked(pod *corev1.Pod, v gang.Verdict) {
+func (o *placements) setBlocked(pod *corev1.Pod, v gang.Verdict) {
 	if v == (gang.Verdict{}) {
-		h.records.Unblocked(string(pod.UID))
+		o.records.Unblocked(string(pod.UID))
 		return
 	}
-	h.records.Blocked(string(pod.UID), podKey(pod), v)
+	o.records.Blocked(string(pod.UID), podKey(pod), v)
 }
 
 // notHeldAnyMore clears the verdict of a group that its queue or the bound on drivers blocked,

@@ -326,7 +326,7 @@ func (h *Scheduler) podDeleted(obj any) {
 	// workloads at the limit too early, so retry them here.
 	h.retryAtLimit(h.quotas.Forget(pod.UID).Eased)
 	h.podDeparted(pod.UID)
-	h.awaitOutcome(pod)
+	h.placements.awaitOutcome(pod)
 	h.podLeft(pod)
 }
 
@@ -463,7 +463,7 @@ func (h *Scheduler) reviewGang(key types.NamespacedName) {
 	if !ok {
 		g = nil
 	}
-	members := h.membersAsReserved(key)
+	members := h.placements.membersAsReserved(key)
 	if v := gang.Gate(key, g, &members); v != (gang.Verdict{}) {
 		h.releaseAll(gangKey(key), v.Message)
 	}
