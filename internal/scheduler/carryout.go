@@ -273,7 +273,7 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 		case err != nil || now.UID != pod.UID:
 			now := p.sched.clock.Now()
 			p.sched.leaving.gone(pod, now)
-			if slices.Contains(p.sched.podDeparted(pod.UID), key) {
+			if slices.Contains(p.sched.steps.podDeparted(pod.UID), key) {
 				// A retry within the preemptor's own cycle would make it back off, for seconds in a
 				// busy queue.
 				p.sched.waits.Gather(key, now.Add(cacheDelay(now.Sub(p.sched.leaving.goneSince(pod.UID, now)))))
@@ -399,7 +399,7 @@ func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Po
 	for i, pod := range pre.pods {
 		uids[i] = string(pod.UID)
 	}
-	p.sched.step(engine.PodsRelease{Key: pre.key, Pods: uids})
+	p.sched.steps.step(engine.PodsRelease{Key: pre.key, Pods: uids})
 	// Delete the nominations too, because they may have reached the API after the reservations
 	// ended.
 	own := *pre

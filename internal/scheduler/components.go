@@ -3,4 +3,5 @@ package scheduler
 // connect creates the components of a Scheduler, in the order of their dependencies: each component
 // has the fields and components that it uses, and uses no component below it.
 func connect(h *Scheduler) {
+	h.steps = &stepper{index: h.index, engine: h.engine, clock: h.clock, apply: h.apply}
 }

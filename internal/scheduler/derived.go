@@ -113,8 +113,8 @@ func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.Namespace
 // regrouped removes the state of a pod that belonged to another group, or was scheduled as a single
 // pod.
 func (h *Scheduler) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) {
-	h.arrives(pod)
-	h.step(engine.PodRejoins{Pod: string(pod.UID), Key: podKey(pod)})
+	h.steps.arrives(pod)
+	h.steps.step(engine.PodRejoins{Pod: string(pod.UID), Key: podKey(pod)})
 	h.endWait(podKey(pod), decisionlog.Gone)
 	if was {
 		h.memberLeft(before, pod)

@@ -186,7 +186,7 @@ func TestPlacedMembersBecomeKnown(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.sched.engine.Step(time.Time{}, engine.PodArrives{Pod: string(placed[1].UID), Key: podKey(placed[1]), Group: workload.Key{}})
-				r.sched.step(engine.PodAssumes{Pod: string(placed[1].UID), Key: podKey(placed[1]), Node: "node-1"})
+				r.sched.steps.step(engine.PodAssumes{Pod: string(placed[1].UID), Key: podKey(placed[1]), Node: "node-1"})
 				placed[1] = placed[1].DeepCopy()
 				placed[1].Spec.NodeName = ""
 			}

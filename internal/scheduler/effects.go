@@ -5,28 +5,42 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
+// stepper reports events to the engine and has their effects carried out. All components share it. It
+// is safe for concurrent use.
+type stepper struct {
+	index  *clusterIndex
+	engine *engine.Engine
+	clock  clock.WithTicker
+	apply  func(engine.Effect)
+
+	// postponed holds the effects of events that were reported under the lock of the scheduler's
+	// queue.
+	postponed postponedEffects
+}
+
 // step reports an event to the engine, and applies the effects that it returns. PreEnqueue and
 // queueing hints must use stepUnderLock instead, because they run under the queue's lock.
-func (h *Scheduler) step(ev engine.Event) []engine.Effect {
-	effects := h.engine.Step(h.clock.Now(), ev)
+func (s *stepper) step(ev engine.Event) []engine.Effect {
+	effects := s.engine.Step(s.clock.Now(), ev)
 	for _, effect := range effects {
-		h.apply(effect)
+		s.apply(effect)
 	}
 	return effects
 }
 
 // stepUnderLock is step for callers under the lock of the queue. The main loop applies the effects
 // later.
-func (h *Scheduler) stepUnderLock(ev engine.Event) {
-	if effects := h.engine.Step(h.clock.Now(), ev); len(effects) > 0 {
-		h.postponed.add(effects)
-		h.engine.Look()
+func (s *stepper) stepUnderLock(ev engine.Event) {
+	if effects := s.engine.Step(s.clock.Now(), ev); len(effects) > 0 {
+		s.postponed.add(effects)
+		s.engine.Look()
 	}
 }
 
@@ -68,7 +82,7 @@ func (h *Scheduler) apply(effect engine.Effect) {
 			pods[i] = podIn(r)
 		}
 		h.withdraw(pods)
-		h.step(engine.RoomFreed(effect))
+		h.steps.step(engine.RoomFreed(effect))
 	case engine.UsageDrops:
 		// The released room counted as usage of its queue, so workloads at that limit may fit now.
 		h.retryAtLimit(h.quotas.LimitsOn(effect.Queues...))

@@ -69,7 +69,7 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sched := detached(&Inputs{Groups: &groups{}})
-			sched.step(engine.PodArrives{Pod: string(c.reserved.UID), Key: podKey(c.reserved)})
+			sched.steps.step(engine.PodArrives{Pod: string(c.reserved.UID), Key: podKey(c.reserved)})
 			if c.resources == nil {
 				c.resources = countsAll{}
 			}
@@ -78,7 +78,7 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sched.reserveRooms(podKey(c.reserved), []*engine.Reservation{{Pod: pi, UID: string(c.reserved.UID), Node: "n", Standing: workload.Standing{Priority: c.priority}}})
+			sched.steps.reserveRooms(podKey(c.reserved), []*engine.Reservation{{Pod: pi, UID: string(c.reserved.UID), Node: "n", Standing: workload.Standing{Priority: c.priority}}})
 			if c.node == nil {
 				c.node = node("n", "4")
 			}

@@ -105,7 +105,7 @@ func (h *Scheduler) memberFinished(obj any) {
 	if !ok {
 		return
 	}
-	h.step(engine.GroupArrives{Group: gangKey(key)})
+	h.steps.step(engine.GroupArrives{Group: gangKey(key)})
 	h.gangs.ResultKnown(gangKey(key), string(pod.UID))
 	h.gangs.Touch(gangKey(key))
 	h.regroup(key)

@@ -86,7 +86,7 @@ func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 }
 
 func (h *Scheduler) gatePod(pod *corev1.Pod) *fwk.Status {
-	h.ensurePresent(pod)
+	h.steps.ensurePresent(pod)
 	if v := h.index.derived.Hold(pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}

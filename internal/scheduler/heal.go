@@ -288,5 +288,5 @@ func (h *Scheduler) sweepKept() {
 	if !h.gangs.EndKept(now) {
 		return
 	}
-	h.step(engine.CauseEnds{Cause: engine.Reserved})
+	h.steps.step(engine.CauseEnds{Cause: engine.Reserved})
 }

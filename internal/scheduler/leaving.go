@@ -363,7 +363,7 @@ func (h *Scheduler) stays(pod *corev1.Pod) []workload.Key {
 	}
 	h.cluster.NodeChanged(pod.Spec.NodeName)
 	h.doubt(now.Spec.NodeName)
-	misled := retriedBy(h.step(engine.VictimStays{Pod: string(pod.UID)}))
+	misled := retriedBy(h.steps.step(engine.VictimStays{Pod: string(pod.UID)}))
 	// Work at its limit may count on the end of a pod on any node.
 	h.retryAtLimit(h.quotas.LimitsOn(h.ledger.queueOf(now)))
 	if g := h.index.gangOf(now); g != nil {

@@ -79,7 +79,7 @@ func TestUnwantedIsNoFailure(t *testing.T) {
 			if len(r.evictor.orders) != i+1 {
 				t.Fatalf("%d evictions, want %d", len(r.evictor.orders), i+1)
 			}
-			r.sched.step(engine.Releases{Key: o})
+			r.sched.steps.step(engine.Releases{Key: o})
 			r.finish(i, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
 			if r.sched.waits.Evicting(o) {
 				t.Fatalf("It is held back after it has been displaced %d times", i+1)
@@ -170,7 +170,7 @@ func TestPromiseAsPartOfAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.sched.reserveRooms(gangKey(key("other")), []*engine.Reservation{{Pod: pi, UID: string(p.UID), Node: "node-1"}})
+		r.sched.steps.reserveRooms(gangKey(key("other")), []*engine.Reservation{{Pod: pi, UID: string(p.UID), Node: "node-1"}})
 		r.finish(0, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
 		if node := r.sched.reserved.NodeOf(string(p.UID)); node != "node-1" {
 			t.Errorf("It is promised room on %q", node)
@@ -372,7 +372,7 @@ func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 	h.handle = nobodyWaits{}
 	v := pod("v", "", "1", 0)
 	h.engine.Step(time.Time{}, engine.PodArrives{Pod: string(v.UID), Key: podKey(v), Group: workload.Key{}})
-	h.step(engine.PodAssumes{Pod: string(v.UID), Key: podKey(v), Node: "node-0"})
+	h.steps.step(engine.PodAssumes{Pod: string(v.UID), Key: podKey(v), Node: "node-0"})
 	h.index.pods = oneNamespace{pods: &boundMeanwhile{sched: h, pod: v}}
 	if p := (&Plugin{sched: h, handle: nobodyWaits{}}); p.TurnBack(v) {
 		t.Error("A pod that is bound is turned back")

@@ -40,10 +40,10 @@ func (h *Scheduler) run(ctx context.Context) {
 		ended := h.progress.begin("a turn of the main loop", now)
 		// 1. Apply postponed effects, retry workloads, and handle changes of PodGroups that are
 		// due.
-		for _, effect := range h.postponed.take() {
+		for _, effect := range h.steps.postponed.take() {
 			h.apply(effect)
 		}
-		h.step(engine.TimePasses{})
+		h.steps.step(engine.TimePasses{})
 		h.followDelayed()
 		// 2. Release reservations on nodes that no longer have room for them, because of new pods
 		// or fewer resources.

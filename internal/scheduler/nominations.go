@@ -69,7 +69,7 @@ func (r *clusterIndex) nominationOf(pod *corev1.Pod) engine.Nomination {
 func (h *Scheduler) nominates(pod *corev1.Pod, n engine.Nomination) {
 	ended := h.records.Nominates(string(pod.UID), n)
 	if ended != "" && ended != pod.Spec.NodeName && !h.reserved.Has(string(pod.UID)) {
-		h.step(engine.RoomFreed{})
+		h.steps.step(engine.RoomFreed{})
 	}
 }
 
@@ -219,14 +219,14 @@ func (h *Scheduler) inheritNominations() {
 			continue
 		}
 		// The informer lists the pod, but the handler of its event may not have run yet.
-		h.ensurePresent(pod)
+		h.steps.ensurePresent(pod)
 		key := h.index.keyOf(pod)
 		promised[key] = append(promised[key], &engine.Reservation{
 			Pod: pi, UID: string(pod.UID), Node: pod.Status.NominatedNodeName, Standing: h.ledger.standingOf(pod),
 		})
 	}
 	for key, reserved := range promised {
-		h.reserveRooms(key, reserved)
+		h.steps.reserveRooms(key, reserved)
 		logOf(context.Background(), key).V(2).Info("Took over the nominations of the previous leader", "pods", len(reserved))
 	}
 	h.withdraw(unfounded)
@@ -270,7 +270,7 @@ func (h *Scheduler) releaseAll(key workload.Key, why string) {
 	if key.Gang && h.gangs.Planned(key) > 0 {
 		h.release(nameOf(key), nil, why)
 	}
-	h.step(engine.Releases{Key: key})
+	h.steps.step(engine.Releases{Key: key})
 }
 
 // released returns the verdict for a gang that has lost its reservations, until the next decision.

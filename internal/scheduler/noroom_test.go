@@ -211,7 +211,7 @@ func (c *turmoil) promise(p *corev1.Pod, node string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.sched.reserveRooms(podKey(p), []*engine.Reservation{{Pod: pi, UID: string(p.UID), Node: node, Standing: c.sched.ledger.standingOf(p)}})
+	c.sched.steps.reserveRooms(podKey(p), []*engine.Reservation{{Pod: pi, UID: string(p.UID), Node: node, Standing: c.sched.ledger.standingOf(p)}})
 	c.promised[p.Name] = p
 }
 
@@ -220,7 +220,7 @@ func (c *turmoil) settle(p *corev1.Pod) {
 	node, _ := c.reservedOn(p.UID)
 	delete(c.promised, p.Name)
 	if c.rnd.IntN(3) == 0 {
-		c.sched.step(engine.Releases{Key: podKey(p)})
+		c.sched.steps.step(engine.Releases{Key: podKey(p)})
 		c.used[node] -= cpusOf(p)
 		return
 	}

@@ -76,7 +76,7 @@ func (h *Scheduler) MaxGracePeriod() time.Duration { return h.index.profiles.dep
 func (h *Scheduler) followDeparture(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !h.leaving.isOverdue(pod.UID) {
 		at := h.index.profiles.departureLimits().overdueAt(pod)
-		h.step(engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod)})
+		h.steps.step(engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod)})
 		h.waits.WaitUntil(podKey(pod), engine.Departure, onClock(at, h.clock.Now()))
 	}
 }

@@ -18,7 +18,7 @@ import (
 // standing that no longer fit beside the pod.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.sched.outcomeKnown(pod)
-	p.sched.step(engine.PodAssumes{Pod: string(pod.UID), Key: podKey(pod), Node: node})
+	p.sched.steps.step(engine.PodAssumes{Pod: string(pod.UID), Key: podKey(pod), Node: node})
 	p.sched.seal(pod)
 	p.sched.leaving.placed(pod.UID)
 	if len(p.sched.reserved.On(node)) > 0 {
@@ -27,7 +27,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	g := p.sched.index.gangOf(pod)
 	if g == nil {
 		p.sched.releaseOverLimit(p.sched.ledger.standingOf(pod))
-		p.sched.step(engine.WorkloadPlaced{Key: p.sched.index.keyOf(pod)})
+		p.sched.steps.step(engine.WorkloadPlaced{Key: p.sched.index.keyOf(pod)})
 		return nil
 	}
 	if complete := p.sched.gangs.Reserve(gangKey(g.Key), string(pod.UID), node); complete {

@@ -232,7 +232,7 @@ func TestHiddenForACycle(t *testing.T) {
 	if n := nominated(); n != 1 {
 		t.Errorf("In its cycle %d pods are nominated, want its own", n)
 	}
-	r.sched.step(engine.PodsRelease{Key: podKey(gone), Pods: []engine.UID{string(gone.UID)}})
+	r.sched.steps.step(engine.PodsRelease{Key: podKey(gone), Pods: []engine.UID{string(gone.UID)}})
 	r.sched.outcomeKnown(p)
 	if n := nominated(); n != 2 {
 		t.Errorf("After its cycle %d pods are nominated, want 2", n)

@@ -292,7 +292,7 @@ func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Assi
 	reserved := make([]*engine.Reservation, 0, len(plan))
 	for _, pod := range pre.pods {
 		// The informer lists the pod, but the handler of its event may not have run yet.
-		p.sched.ensurePresent(pod)
+		p.sched.steps.ensurePresent(pod)
 		place, ok := places[string(pod.UID)]
 		if !ok {
 			p.handle.DeleteNominatedPodIfExists(pod)
@@ -312,7 +312,7 @@ func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Assi
 			p.handle.DeleteNominatedPodIfExists(pod)
 		}
 	}
-	p.sched.reserveRooms(pre.key, reserved)
+	p.sched.steps.reserveRooms(pre.key, reserved)
 	if len(reserved) > 0 {
 		p.sched.releaseOverLimit(pre.standing())
 	}

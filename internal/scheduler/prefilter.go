@@ -209,7 +209,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		nodes[seat.Member] = seat.Node
 	}
 	p.reserve(ctx, &pre, order)
-	p.sched.step(engine.WorkloadPlaced{Key: pre.key})
+	p.sched.steps.step(engine.WorkloadPlaced{Key: pre.key})
 	logOf(ctx, pre.key).V(2).Info("Planned a gang", "members", len(nodes))
 	for _, member := range pre.pods {
 		p.sched.records.JoinsPlan(string(member.UID), podKey(member))

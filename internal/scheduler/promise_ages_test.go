@@ -31,7 +31,7 @@ func TestAgeOfPromises(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.engine.Step(time.Time{}, engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod), Group: workload.Key{}})
-		h.reserveRooms(podKey(pod), []*engine.Reservation{{Pod: pi, UID: string(pod.UID), Node: "n"}})
+		h.steps.reserveRooms(podKey(pod), []*engine.Reservation{{Pod: pi, UID: string(pod.UID), Node: "n"}})
 	}
 	// The main loop updates the metric each second. The test makes the update itself.
 	shown := func(when string, want time.Duration) {
@@ -64,7 +64,7 @@ func TestAgeOfPromises(t *testing.T) {
 	clk.Step(time.Hour)
 	promise(second)
 	shown("with another", time.Minute+time.Hour)
-	h.step(engine.PodAssumes{Pod: string(first.UID), Key: podKey(first), Node: "n"})
+	h.steps.step(engine.PodAssumes{Pod: string(first.UID), Key: podKey(first), Node: "n"})
 	clk.Step(time.Second)
 	shown("once the first has its place", time.Second)
 	h.engine.Step(clk.Now(), engine.Releases{Key: podKey(second)})

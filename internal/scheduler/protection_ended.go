@@ -30,7 +30,7 @@ func (h *Scheduler) runsOn(key types.NamespacedName) {
 	// The framework's cache may learn of the member later than this handler. A decision before that
 	// would not count the member as running, so retry the workloads again after a delay.
 	soon := h.clock.Now().Add(runsDelay)
-	for _, key := range retriedBy(h.step(engine.CauseEnds{Cause: engine.Protection})) {
+	for _, key := range retriedBy(h.steps.step(engine.CauseEnds{Cause: engine.Protection})) {
 		h.waits.Gather(key, soon)
 	}
 }

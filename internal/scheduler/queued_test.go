@@ -466,8 +466,8 @@ func TestPlanAtALoweredLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := gangKey(types.NamespacedName{Namespace: "ns", Name: "g"})
-	h.arrives(waits)
-	h.reserveRooms(g, []*engine.Reservation{{Pod: pi, UID: string(waits.UID), Node: "n", Standing: workload.Standing{Queue: "a"}}})
+	h.steps.arrives(waits)
+	h.steps.reserveRooms(g, []*engine.Reservation{{Pod: pi, UID: string(waits.UID), Node: "n", Standing: workload.Standing{Queue: "a"}}})
 	h.quotas.SetQueue(limitedQueue("a", "1"))
 	if h.ledger.isDisallowed(g) {
 		t.Error("It may not wait for what leaves")

@@ -188,8 +188,8 @@ func TestBarred(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := h.index.keyOf(waits)
-			h.arrives(waits)
-			h.reserveRooms(o, []*engine.Reservation{{Pod: pi, UID: string(waits.UID), Node: "n", Standing: workload.Standing{Queue: "a"}}})
+			h.steps.arrives(waits)
+			h.steps.reserveRooms(o, []*engine.Reservation{{Pod: pi, UID: string(waits.UID), Node: "n", Standing: workload.Standing{Queue: "a"}}})
 			tt.change(h, indexer, waits.DeepCopy())
 			if got := h.ledger.isDisallowed(o); got != tt.want {
 				t.Errorf("barred is %v, want %v", got, tt.want)

@@ -98,8 +98,8 @@ func TestQueueOrderOfReservedRoom(t *testing.T) {
 		}
 	}
 	wantFirst("nothing is reserved", other, promised)
-	sched.step(engine.PodArrives{Pod: string(promised.Pod.UID), Key: podKey(promised.Pod)})
-	sched.reserveRooms(podKey(promised.Pod), []*engine.Reservation{{Pod: promised.PodInfo, UID: string(promised.Pod.UID), Node: "n"}})
+	sched.steps.step(engine.PodArrives{Pod: string(promised.Pod.UID), Key: podKey(promised.Pod)})
+	sched.steps.reserveRooms(podKey(promised.Pod), []*engine.Reservation{{Pod: promised.PodInfo, UID: string(promised.Pod.UID), Node: "n"}})
 	wantFirst("room is reserved", promised, other)
 	wantFirst("room is reserved", earlier, promised)
 	wantFirst("room is reserved", higher, promised)

@@ -221,7 +221,7 @@ func TestTelling(t *testing.T) {
 			h.framework("g-0", "no room")
 			h.decided("g", "no room")
 			h.sched.gangs.Reserve(gangKey(key("g")), string(all[1].UID), "node-0")
-			h.sched.step(engine.PodAssumes{Pod: string(all[2].UID), Key: podKey(all[2]), Node: "node-0"})
+			h.sched.steps.step(engine.PodAssumes{Pod: string(all[2].UID), Key: podKey(all[2]), Node: "node-0"})
 			h.update(on(all[3].DeepCopy(), "node-0"))
 			h.pass(60)
 			h.expect()

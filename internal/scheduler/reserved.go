@@ -114,13 +114,13 @@ func podIn(r *engine.Reservation) *corev1.Pod { return podInfoIn(r).GetPod() }
 
 // reserveRooms replaces all reservations of a workload. It makes no reservation for pods that the
 // engine does not know; see [Scheduler.ensurePresent].
-func (h *Scheduler) reserveRooms(key workload.Key, rooms []*engine.Reservation) {
+func (s *stepper) reserveRooms(key workload.Key, rooms []*engine.Reservation) {
 	for _, r := range rooms {
 		// The first call of CalculateResource stores its result in the PodInfo. Make that call
 		// here, because other goroutines read the PodInfo from now on.
 		podInfoIn(r).CalculateResource()
 	}
-	h.step(engine.Reserves{Key: key, Rooms: rooms})
+	s.step(engine.Reserves{Key: key, Rooms: rooms})
 }
 
 // nodesByUID converts the UIDs in a sequence of pods and nodes to the engine's type.

@@ -146,7 +146,7 @@ func (h *Scheduler) evictsForOthers(key workload.Key, crowded *engine.Reservatio
 // not fit, and retries the workload. If evictions are under way for it, the retry comes after they
 // have stopped. It does nothing if the workload no longer has that reservation.
 func (h *Scheduler) releaseCrowdedOut(key workload.Key, crowded *engine.Reservation, why string) {
-	if len(h.step(engine.RoomLost{Room: crowded})) == 0 {
+	if len(h.steps.step(engine.RoomLost{Room: crowded})) == 0 {
 		return
 	}
 	happened(logOf(context.Background(), key), "Released the room that was reserved for a workload", why)

@@ -76,9 +76,6 @@ type Scheduler struct {
 	doubted *doubts
 	// runs determines since when groups have enough running members.
 	runs *runs.Reader
-	// postponed holds the effects of events that were reported under the lock of the scheduler's
-	// queue.
-	postponed postponedEffects
 	// executions counts the orders under way.
 	executions executions
 	// wanted caches which orders are still wanted.
@@ -108,6 +105,7 @@ type Scheduler struct {
 
 	clock   clock.WithTicker
 	metrics *metrics.Metrics
+	steps   *stepper
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes
@@ -287,7 +285,7 @@ func (h *Scheduler) requeue(keys ...workload.Key) {
 
 // ended retries the workloads that wait for a cause, because the cause has ended.
 func (h *Scheduler) ended(c engine.Cause) {
-	h.step(engine.CauseEnds{Cause: c})
+	h.steps.step(engine.CauseEnds{Cause: c})
 }
 
 // retryAtLimit retries workloads that wait at the limit of a queue whose usage has dropped. limited

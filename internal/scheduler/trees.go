@@ -80,7 +80,7 @@ func (h *Scheduler) partMoved(move gang.Move) {
 		}
 	}
 	if !inTree {
-		h.step(engine.GroupLeaves{Group: gangKey(move.From)})
+		h.steps.step(engine.GroupLeaves{Group: gangKey(move.From)})
 		h.endWait(gangKey(move.From), decisionlog.Gone)
 	}
 }

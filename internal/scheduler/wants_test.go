@@ -101,12 +101,12 @@ func TestWantsUntilItIsNot(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(r *rig, preemptor *corev1.Pod){
 		"its room is given up": func(r *rig, preemptor *corev1.Pod) {
-			r.sched.step(engine.PodsRelease{Key: podKey(preemptor), Pods: []engine.UID{string(preemptor.UID)}})
+			r.sched.steps.step(engine.PodsRelease{Key: podKey(preemptor), Pods: []engine.UID{string(preemptor.UID)}})
 		},
 		"it is promised another node": func(r *rig, preemptor *corev1.Pod) {
 			now := *r.sched.reserved.Of(podKey(preemptor))[0]
 			now.Node = "node-1"
-			r.sched.reserveRooms(podKey(preemptor), []*engine.Reservation{&now})
+			r.sched.steps.reserveRooms(podKey(preemptor), []*engine.Reservation{&now})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -340,6 +340,6 @@ func promisedGang(t testing.TB, members int) (*Scheduler, workload.Key) {
 			Pod: pi, UID: string(pod.UID), Node: fmt.Sprint("node-", i), Place: i, Standing: workload.Standing{Queue: "a"},
 		})
 	}
-	h.reserveRooms(key, reserved)
+	h.steps.reserveRooms(key, reserved)
 	return h, key
 }

@@ -138,7 +138,7 @@ func (h *Scheduler) replanShort(key types.NamespacedName, g *gang.Group) {
 
 func (h *Scheduler) podAdded(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
-		h.arrives(pod)
+		h.steps.arrives(pod)
 		if key, isMember := h.index.groupOf(pod); isMember && pod.Spec.NodeName != "" {
 			h.gangs.Touch(gangKey(key))
 			h.regroup(key)
@@ -249,7 +249,7 @@ func (h *Scheduler) changedQueue(key workload.Key) {
 // podChanged handles a created or changed pod. cameForward is true if the pod has just become ready
 // for scheduling, so that its gang may have one more member.
 func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
-	h.arrives(pod)
+	h.steps.arrives(pod)
 	h.nominates(pod, h.index.nominationOf(pod))
 	// Charge the pod first. When the pod is no longer assumed, the quota ledger must already count
 	// it as placed.
@@ -258,7 +258,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.retryAtLimit(change.Eased)
 	h.recorder.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
-		h.step(engine.PodBinds{Pod: string(pod.UID), Key: podKey(pod), Node: pod.Spec.NodeName})
+		h.steps.step(engine.PodBinds{Pod: string(pod.UID), Key: podKey(pod), Node: pod.Spec.NodeName})
 		h.reporter.statuses.Bound(pod.UID)
 		h.endWait(podKey(pod), decisionlog.Bound)
 		h.followDeparture(pod)
@@ -325,51 +325,51 @@ func (h *Scheduler) podDeleted(obj any) {
 	// The scheduler's queue may have received the deletion before the quota ledger. It then retried
 	// workloads at the limit too early, so retry them here.
 	h.retryAtLimit(h.quotas.Forget(pod.UID).Eased)
-	h.podDeparted(pod.UID)
+	h.steps.podDeparted(pod.UID)
 	h.placements.awaitOutcome(pod)
 	h.podLeft(pod)
 }
 
 // podDeparted retries and returns the workloads whose last pending victim was this pod.
-func (h *Scheduler) podDeparted(uid types.UID) []workload.Key {
-	return retriedBy(h.step(engine.VictimGone{Pod: string(uid)}))
+func (s *stepper) podDeparted(uid types.UID) []workload.Key {
+	return retriedBy(s.step(engine.VictimGone{Pod: string(uid)}))
 }
 
 // arrives records a pod and its group as present in the engine.
-func (h *Scheduler) arrives(pod *corev1.Pod) {
+func (s *stepper) arrives(pod *corev1.Pod) {
 	group := workload.Key{}
-	if key, ok := h.index.groupOf(pod); ok {
+	if key, ok := s.index.groupOf(pod); ok {
 		group = gangKey(key)
 	}
 	switch {
 	case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
-		h.step(engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod), Group: group})
+		s.step(engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod), Group: group})
 	default:
 		// The update that brought the node or the deletion may also have changed the group.
-		h.step(engine.PodRegroups{Pod: string(pod.UID), Group: group})
+		s.step(engine.PodRegroups{Pod: string(pod.UID), Group: group})
 	}
 }
 
 // ensurePresent records a pod from the scheduler's queue, or from a list of the informer, as
 // present in the engine. The queue, the list and the informer's handlers learn of a pod in any
 // order. So the pod may have been deleted already; then ensurePresent does nothing.
-func (h *Scheduler) ensurePresent(queued *corev1.Pod) {
+func (s *stepper) ensurePresent(queued *corev1.Pod) {
 	// The queue may have an older version of the pod, which belongs to another group.
-	pod, ok := h.index.podOf(podKey(queued))
-	if !ok || !h.index.awaitsPlace(pod) {
+	pod, ok := s.index.podOf(podKey(queued))
+	if !ok || !s.index.awaitsPlace(pod) {
 		return
 	}
-	if h.arrives(pod); h.index.awaitsPlace(pod) {
+	if s.arrives(pod); s.index.awaitsPlace(pod) {
 		return
 	}
-	if now, ok := h.index.podOf(podKey(pod)); ok && now.Spec.NodeName != "" {
-		h.stepUnderLock(engine.PodBinds{Pod: string(now.UID), Key: podKey(now), Node: now.Spec.NodeName})
+	if now, ok := s.index.podOf(podKey(pod)); ok && now.Spec.NodeName != "" {
+		s.stepUnderLock(engine.PodBinds{Pod: string(now.UID), Key: podKey(now), Node: now.Spec.NodeName})
 		return
 	}
-	h.stepUnderLock(leavingOf(pod))
-	if key, ok := h.index.groupOf(pod); ok {
-		if members := h.index.lister.Members(key); members.Total() == 0 {
-			h.stepUnderLock(engine.GroupLeaves{Group: gangKey(key)})
+	s.stepUnderLock(leavingOf(pod))
+	if key, ok := s.index.groupOf(pod); ok {
+		if members := s.index.lister.Members(key); members.Total() == 0 {
+			s.stepUnderLock(engine.GroupLeaves{Group: gangKey(key)})
 		}
 	}
 }
@@ -382,7 +382,7 @@ func leavingOf(pod *corev1.Pod) engine.PodLeaves {
 // podLeft removes the state of a pod that will not be scheduled any more.
 func (h *Scheduler) podLeft(pod *corev1.Pod) {
 	h.nominates(pod, engine.Nomination{})
-	h.step(leavingOf(pod))
+	h.steps.step(leavingOf(pod))
 	h.endWait(podKey(pod), decisionlog.Gone)
 	h.touchDrivers(pod)
 	if key, ok := h.index.groupOf(pod); ok {
@@ -471,7 +471,7 @@ func (h *Scheduler) reviewGang(key types.NamespacedName) {
 
 // dropGang removes the state of a gang without members.
 func (h *Scheduler) dropGang(key types.NamespacedName) {
-	h.step(engine.GroupLeaves{Group: gangKey(key)})
+	h.steps.step(engine.GroupLeaves{Group: gangKey(key)})
 	h.endWait(gangKey(key), decisionlog.Gone)
 	// A member may have arrived during this call and lost its turn, so retry all pending members.
 	h.activate(h.index.lister.Members(key).Pending...)
@@ -506,7 +506,7 @@ func (h *Scheduler) release(key types.NamespacedName, failed *corev1.Pod, why st
 		uid = failed.UID
 	}
 	planned := h.gangs.Planned(gangKey(key))
-	h.step(engine.PlanReleased{Group: gangKey(key), Failed: string(uid)})
+	h.steps.step(engine.PlanReleased{Group: gangKey(key), Failed: string(uid)})
 	why = fmt.Sprintf("%s is released: %s", gang.Title(key), why)
 	waiting := h.rejectWaiting(key, uid, why)
 	h.cancelBindings(key, why)
