@@ -44,14 +44,14 @@ func (h *Scheduler) attemptEnds(profile framework.Framework, pod *corev1.Pod, st
 // for this pod to give up its node; the zero Key for none.
 func (h *Scheduler) finishAttempt(pod *corev1.Pod, attempt *engine.Attempt, returned workload.Key, status *fwk.Status) {
 	if returned != (workload.Key{}) {
-		h.retryReturned(returned)
+		h.retries.returned(returned)
 	}
 	if attempt.Shown {
 		h.releaseNominated(attempt.As, pod)
 	}
 	if attempt.Recalled && h.turns.IsUnderway(attempt.As) {
 		// The pod's next turn began during this attempt, but the framework makes the pod back off.
-		h.activate(pod)
+		h.retries.activate(pod)
 	}
 	// An error is not a rejection: the pod is retried soon and keeps its reservation.
 	if attempt.Reserved && status.IsRejected() {
@@ -83,7 +83,7 @@ func (h *Scheduler) outcomeUnknown(key workload.Key, pod *corev1.Pod) {
 		h.rejectedEarly(key, pod)
 		return
 	}
-	if h.gangs.Leader(key) == string(pod.UID) && h.nextLeader(nameOf(key), pod.UID) {
+	if h.gangs.Leader(key) == string(pod.UID) && h.retries.nextLeader(nameOf(key), pod.UID) {
 		// The turn continues with the next leader. Other workloads need not wait for it.
 		h.turns.Decided(key)
 	} else {
@@ -118,7 +118,7 @@ func (h *Scheduler) releaseNominated(key workload.Key, pod *corev1.Pod) {
 		return
 	}
 	h.waits.ResolveVictims(key)
-	h.retryNow(key)
+	h.retries.now(key)
 }
 
 // rejectedEarly releases the reservation of a pod that was rejected before Reprieve's PostFilter
@@ -139,7 +139,7 @@ func (h *Scheduler) rejectedEarly(key workload.Key, pod *corev1.Pod) {
 		if _, planned := h.gangs.PlannedNode(gangKey(g.Key), string(pod.UID)); planned {
 			// The pod's cycle has ended, so planFailed gets no failed member. Retry the pod here.
 			if h.planFailed(g, nil, "member "+pod.Name+" is refused: "+why); !h.gangs.Stuck(gangKey(g.Key)) {
-				h.activate(pod)
+				h.retries.activate(pod)
 			}
 			return
 		}

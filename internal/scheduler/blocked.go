@@ -23,7 +23,7 @@ func (h *Scheduler) retryGated() {
 			continue
 		}
 		if _, members, verdict := h.gate(nameOf(key)); verdict == (gang.Verdict{}) && len(members.Pending) > 0 {
-			h.retrySoon(nameOf(key))
+			h.retries.soon(nameOf(key))
 		}
 	}
 	for _, lead := range h.gangs.Leads() {
@@ -34,7 +34,7 @@ func (h *Scheduler) retryGated() {
 	}
 	for _, key := range h.gangs.Unled() {
 		if members := h.placements.members(nameOf(key)); len(members.Pending) > 0 && !h.waits.Evicting(key) {
-			h.retrySoon(nameOf(key))
+			h.retries.soon(nameOf(key))
 		}
 	}
 }
@@ -65,13 +65,13 @@ func (h *Scheduler) retryLed(lead *engine.Lead) {
 			return members.Reserved.Has(pod.UID) || !h.index.entersQueue(pod)
 		})
 		if len(able) > 0 && len(able) >= h.placements.lacking(g, &members, able) {
-			h.retrySoon(key)
+			h.retries.soon(key)
 		}
 		return
 	}
 	at := slices.IndexFunc(members.Pending, func(pod *corev1.Pod) bool { return string(pod.UID) == lead.Leader })
 	if at >= 0 && !members.Reserved.Has(members.Pending[at].UID) && !h.index.entersQueue(members.Pending[at]) {
-		h.nextLeader(key, members.Pending[at].UID)
+		h.retries.nextLeader(key, members.Pending[at].UID)
 	}
 }
 

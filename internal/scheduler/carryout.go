@@ -147,7 +147,7 @@ func (p *Plugin) scheduleRetry(made *cycleDecision) {
 		missed = !waits.Wait(pre.key, engine.Protection, made.view.mark) || missed
 	}
 	if missed {
-		p.sched.requeue(pre.key)
+		p.sched.retries.requeue(pre.key)
 	}
 }
 

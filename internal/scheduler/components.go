@@ -4,4 +4,5 @@ package scheduler
 // has the fields and components that it uses, and uses no component below it.
 func connect(h *Scheduler) {
 	h.steps = &stepper{index: h.index, engine: h.engine, clock: h.clock, apply: h.apply}
+	h.retries = &retries{index: h.index, placements: h.placements, ledger: h.ledger, quotas: h.quotas, handle: h.handle, gangs: h.gangs, waits: h.waits, turns: h.turns, clock: h.clock, steps: h.steps}
 }

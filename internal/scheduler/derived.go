@@ -106,7 +106,7 @@ func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.Namespace
 	case !exists:
 		h.podDeleted(pod)
 	case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
-		h.activate(pod)
+		h.retries.activate(pod)
 	}
 }
 

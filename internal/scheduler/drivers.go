@@ -396,7 +396,7 @@ func (h *Scheduler) retryDrivers() {
 		h.awaitDrivers(key, v, until)
 		if v == (gang.Verdict{}) {
 			// The gate updates the pod's condition.
-			h.retryNow(key)
+			h.retries.now(key)
 			continue
 		}
 		h.placements.setBlocked(pod, v)
@@ -421,5 +421,5 @@ func (h *Scheduler) retryDriverGang(key workload.Key, counting func(scope) []cou
 		return
 	}
 	h.waits.Resolve(key, engine.Drivers)
-	h.retryNow(key)
+	h.retries.now(key)
 }

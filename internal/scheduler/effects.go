@@ -71,7 +71,7 @@ func (h *Scheduler) apply(effect engine.Effect) {
 	switch effect := effect.(type) {
 	case engine.Retry:
 		logOf(context.Background(), effect.Key).V(6).Info("Retry")
-		h.requeue(effect.Key)
+		h.retries.requeue(effect.Key)
 	case engine.Review:
 		h.retry(effect.Key)
 	case engine.Overdue:
@@ -85,7 +85,7 @@ func (h *Scheduler) apply(effect engine.Effect) {
 		h.steps.step(engine.RoomFreed(effect))
 	case engine.UsageDrops:
 		// The released room counted as usage of its queue, so workloads at that limit may fit now.
-		h.retryAtLimit(h.quotas.LimitsOn(effect.Queues...))
+		h.retries.atLimit(h.quotas.LimitsOn(effect.Queues...))
 	}
 }
 

@@ -113,6 +113,6 @@ func (h *Scheduler) memberFinished(obj any) {
 	h.reviewGang(key)
 	// The gate did not count the finished member before, so it may have blocked other members.
 	if h.gangs.Idle(gangKey(key)) || isGateReason(h.gangs.Verdict(gangKey(key)).Reason) {
-		h.retrySoon(key)
+		h.retries.soon(key)
 	}
 }

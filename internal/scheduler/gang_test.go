@@ -193,7 +193,7 @@ func TestFailedEviction(t *testing.T) {
 			if len(r.evictor.orders) != 1 || len(r.evictor.orders[0].Victims) != 1 {
 				t.Fatalf("Orders are %+v", r.evictor.orders)
 			}
-			r.plugin.sched.retryNow(r.sched.index.keyOf(preemptor))
+			r.plugin.sched.retries.now(r.sched.index.keyOf(preemptor))
 			if names := r.active(); len(names) != 0 {
 				t.Fatalf("%v may be scheduled while room is being made", names)
 			}
@@ -306,7 +306,7 @@ func TestMemberThatIsHeldBackDoesNotLead(t *testing.T) {
 	if leader := r.sched.gangs.Leader(gangKey(key("g"))); leader != "" {
 		t.Errorf("%s leads", leader)
 	}
-	r.sched.retryGang(key("g"))
+	r.sched.retries.gang(key("g"))
 	// The previous leader is still in the active queue. A new leader is chosen in its cycle.
 	r.cycle()
 	if leader := r.sched.gangs.Leader(gangKey(key("g"))); leader != "uid-g-0" && leader != "uid-g-1" {

@@ -241,7 +241,7 @@ func (h *Scheduler) updated(pod *corev1.Pod, newObj any) bool {
 	}
 	if changed, ok := newObj.(*corev1.Pod); ok && changed.UID == pod.UID {
 		if key, ok := h.index.groupOf(pod); ok {
-			h.retrySoon(key)
+			h.retries.soon(key)
 		}
 	}
 	return false

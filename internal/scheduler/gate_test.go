@@ -149,7 +149,7 @@ func TestTriedWhileDevicesAreGivenBack(t *testing.T) {
 			pre := r.plugin.gangPreemptor(g, &m)
 			running := r.sched.waits.StartEviction(pre.key)
 			if tt.meanwhile {
-				r.sched.activate(all...)
+				r.sched.retries.activate(all...)
 			}
 			if got := r.active(); len(got) > 0 {
 				t.Fatalf("%v is tried meanwhile", got)

@@ -365,11 +365,11 @@ func (h *Scheduler) stays(pod *corev1.Pod) []workload.Key {
 	h.doubt(now.Spec.NodeName)
 	misled := retriedBy(h.steps.step(engine.VictimStays{Pod: string(pod.UID)}))
 	// Work at its limit may count on the end of a pod on any node.
-	h.retryAtLimit(h.quotas.LimitsOn(h.ledger.queueOf(now)))
+	h.retries.atLimit(h.quotas.LimitsOn(h.ledger.queueOf(now)))
 	if g := h.index.gangOf(now); g != nil {
 		// The pod does not terminate, so other members of its gang can be placed again.
 		h.ledger.updateGroupState(g.Key)
-		h.retrySoon(g.Key)
+		h.retries.soon(g.Key)
 	}
 	return misled
 }

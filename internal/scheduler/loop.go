@@ -21,12 +21,12 @@ import (
 // all pods and groups are known, and before the first pod is scheduled.
 func (h *Scheduler) Lead() {
 	h.inheritNominations()
-	h.leads.Store(true)
+	h.retries.leads.Store(true)
 	// Pods that were queued on the standby get their turns now.
-	h.beginTurns(h.clock.Now())
+	h.retries.beginTurns(h.clock.Now())
 	for _, key := range h.reserved.Keys() {
 		// Workloads with reservations need no turn.
-		h.retryNow(key)
+		h.retries.now(key)
 	}
 }
 
@@ -56,7 +56,7 @@ func (h *Scheduler) run(ctx context.Context) {
 		}
 		// 4. Begin the next turns. During a burst of new workloads, wait until it has ended.
 		if !lull {
-			h.beginTurns(now)
+			h.retries.beginTurns(now)
 		}
 		ended()
 		// 5. Wait for an event or for the next scheduled time.
@@ -87,8 +87,8 @@ func (h *Scheduler) tick(now time.Time) {
 	h.retryGated()
 	h.retryFallen()
 	h.retryDrivers()
-	h.retryTurns()
-	if h.leads.Load() {
+	h.retries.retryTurns()
+	if h.retries.leads.Load() {
 		h.reporter.tellOfTurns()
 		h.reporter.tellMembers(h.clock.Now())
 		h.reporter.tellBlocked()
@@ -130,7 +130,7 @@ func (h *Scheduler) retry(key workload.Key) {
 	if why := h.ledger.invalidBecause(key); why != "" && !h.waits.Evicting(key) {
 		h.releaseAll(key, why)
 	}
-	h.retryNow(key)
+	h.retries.now(key)
 }
 
 // shares is the view of the quota ledger that admission uses.
@@ -224,27 +224,27 @@ func (b *ledger) shares() admission.Shares {
 }
 
 // beginTurns admits the workloads that have the next turns.
-func (h *Scheduler) beginTurns(now time.Time) {
+func (t *retries) beginTurns(now time.Time) {
 	// A standby must begin no turns. It schedules nothing, so each turn would time out and the next
 	// one would begin. By the time the standby leads, all queued work would be admitted, in any
 	// order.
 	//
 	// Computing shares is slow, and each end of a turn calls this function. So check first whether
 	// a turn can begin.
-	if !h.leads.Load() || !h.turns.CanBegin(now) {
+	if !t.leads.Load() || !t.turns.CanBegin(now) {
 		return
 	}
-	for _, key := range h.turns.Admit(h.ledger.shares(), now) {
+	for _, key := range t.turns.Admit(t.ledger.shares(), now) {
 		logOf(context.Background(), key).V(2).Info("Its turn has come")
-		h.retryNow(key)
+		t.now(key)
 	}
 }
 
 // retryTurns retries workloads whose turn failed, if the share of their queue has grown since.
-func (h *Scheduler) retryTurns() {
-	if s := h.ledger.shares(); s != nil {
-		for _, key := range h.turns.RetryForShares(s) {
-			h.retryNow(key)
+func (t *retries) retryTurns() {
+	if s := t.ledger.shares(); s != nil {
+		for _, key := range t.turns.RetryForShares(s) {
+			t.now(key)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
 			return false
 		}
 		if h.turns.AdmitDirectly(h.placements.waiter(key, pod, name), h.clock.Now()) && key.Gang {
-			h.retrySoon(nameOf(key))
+			h.retries.soon(nameOf(key))
 		}
 		return false
 	}

@@ -133,7 +133,7 @@ func (h *Scheduler) releaseLost() {
 	for key, why := range h.waitingOnLost() {
 		h.placements.reportLost(key, why)
 		h.release(key, nil, why)
-		h.retryNow(gangKey(key))
+		h.retries.now(gangKey(key))
 	}
 }
 

@@ -254,7 +254,7 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 			}
 			p.handle.DeleteNominatedPodIfExists(pod)
 			p.sched.evictor.Nominate(ctx, []podstatus.Nomination{{Pod: pod}})
-			p.sched.retryNow(p.sched.index.keyOf(pod))
+			p.sched.retries.now(p.sched.index.keyOf(pod))
 		}
 	}
 }
@@ -262,7 +262,7 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 // releaseAndRetry releases all reservations of a workload and retries it.
 func (h *Scheduler) releaseAndRetry(key workload.Key, why string) {
 	h.releaseAll(key, why)
-	h.retryNow(key)
+	h.retries.now(key)
 }
 
 // releaseAll releases all reservations of a workload. For a gang, it also releases the plan.

@@ -34,7 +34,7 @@ func oversizedCrowd(t *testing.T) *rig {
 	r.create(single)
 	r.cycles()
 	// The first attempt of the pod ends at a filter, the others before the filters.
-	r.sched.activate(single)
+	r.sched.retries.activate(single)
 	r.cycles()
 	return r
 }

@@ -33,7 +33,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	if complete := p.sched.gangs.Reserve(gangKey(g.Key), string(pod.UID), node); complete {
 		// The turn ends. Members outside the plan wait for another turn and another leader.
 		p.sched.turns.TurnEnds(gangKey(g.Key))
-		p.sched.retryGang(g.Key)
+		p.sched.retries.gang(g.Key)
 	} else {
 		p.sched.retryNext(g.Key)
 	}
@@ -91,7 +91,7 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 		return fwk.NewStatus(fwk.Unschedulable, why), 0
 	}
 	logOf(ctx, gangKey(key)).V(2).Info("Enough members of a gang are through", "members", g.MinCount)
-	p.sched.allow(key)
+	p.sched.retries.allow(key)
 	return nil, 0
 }
 
@@ -111,9 +111,9 @@ func (o *placements) atMost(key types.NamespacedName, members *gang.Members) int
 }
 
 // allow lets all members of a gang pass Permit.
-func (h *Scheduler) allow(key types.NamespacedName) {
-	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
-		if k, ok := h.index.groupOf(w.GetPod()); ok && k == key {
+func (t *retries) allow(key types.NamespacedName) {
+	t.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
+		if k, ok := t.index.groupOf(w.GetPod()); ok && k == key {
 			w.Allow(Name)
 		}
 	})

@@ -173,7 +173,7 @@ func TestPromisedDevices(t *testing.T) {
 	}
 	// The pod looks at other nodes, and must still not get the device.
 	r.sched.records.LooksElsewhere(string(small.UID))
-	r.sched.activate(small)
+	r.sched.retries.activate(small)
 	r.eventually("it has looked elsewhere", func() bool { r.cycles(); return !r.sched.records.IsElsewhere(string(small.UID)) })
 	if at := r.nodeOf("small"); at != "" {
 		t.Fatalf("The small one has taken the device on %s, looking elsewhere", at)

@@ -56,7 +56,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 			// The decision finds free room, but the cycle did not, for one of two reasons. The
 			// framework counted a nomination that is outdated or ranks lower than the pod. Or the
 			// pod was confined to one node and fits on another.
-			p.sched.activate(pod)
+			p.sched.retries.activate(pod)
 		}
 		if wasKeptOut(state) {
 			// The end of the kept room causes no event, so retry the pod later.
@@ -126,7 +126,7 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 		if p.sched.gangs.HasNewMember(gangKey(g.Key)) {
 			// The event of the new member came before the verdict of this decision. The member may
 			// be smaller and may fit, so retry the gang.
-			p.sched.retrySoon(g.Key)
+			p.sched.retries.soon(g.Key)
 		}
 	}
 	p.sched.membersLeft(g.Key, made.pre.pods)
@@ -194,7 +194,7 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 	switch {
 	case planned && confinedTo(state) != "" && p.sched.dropInTheWay(pod, node):
 		// The framework has copied a nomination from the API since the cycle began.
-		p.sched.activate(pod)
+		p.sched.retries.activate(pod)
 		return fwk.NewStatus(fwk.Unschedulable, "the framework kept the node for a pod that goes elsewhere, or stands lower; this one is tried again")
 	case planned && (confinedTo(state) != "" || p.sched.gangs.Next(gangKey(g.Key)) == string(pod.UID)):
 		if ends, dips := p.sched.dips.endOf(node); dips {
@@ -208,7 +208,7 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 	// The next leader plans in the same turn. Other workloads need not wait for that.
 	p.sched.turns.Decided(gangKey(g.Key))
 	if p.sched.gangs.Leader(gangKey(g.Key)) == string(pod.UID) {
-		p.sched.nextLeader(g.Key, pod.UID)
+		p.sched.retries.nextLeader(g.Key, pod.UID)
 	}
 	return fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+notPlanned)
 }

@@ -99,7 +99,7 @@ func TestReplacementOfAMember(t *testing.T) {
 	t.Parallel()
 	r := newWholeInQueue(t)
 	// From here on, the scheduler gives no turns.
-	r.sched.leads.Store(false)
+	r.sched.retries.leads.Store(false)
 	again := pod("g-2", "g", "1", 0)
 	r.create(again)
 	if !r.sched.waitsForTurn(again) || r.sched.represents(again) {
@@ -123,8 +123,8 @@ func TestReplacementWhileSurplusStandsInLine(t *testing.T) {
 	r.create(surplus)
 	r.eventually("the surplus has its turn", func() bool { return len(r.active()) > 0 })
 	r.cycles()
-	r.sched.leads.Store(false)
-	r.sched.activate(surplus)
+	r.sched.retries.leads.Store(false)
+	r.sched.retries.activate(surplus)
 	r.eventually("it stands in the line", func() bool { return r.sched.turns.Holds(gangKey(key("g"))) })
 	r.remove(members("g", 2, "1", 0)[0])
 	r.create(pod("g-3", "g", "1", 0))

@@ -83,7 +83,7 @@ func (h *Scheduler) retryNamed(pods []*corev1.Pod) {
 		}
 	}
 	for key := range keys {
-		h.retryNow(key)
+		h.retries.now(key)
 	}
 }
 
@@ -91,9 +91,9 @@ func (h *Scheduler) retryNamed(pods []*corev1.Pod) {
 func (h *Scheduler) queuesChanged() {
 	h.reviewVictimPriorities()
 	h.releaseDisallowed()
-	h.ended(engine.Queue)
-	h.ended(engine.Access)
-	h.ended(engine.Protection)
+	h.retries.ended(engine.Queue)
+	h.retries.ended(engine.Access)
+	h.retries.ended(engine.Protection)
 }
 
 // releaseDisallowed releases the reservations of each workload whose queue no longer allows them.

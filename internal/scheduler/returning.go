@@ -32,7 +32,7 @@ func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) b
 	}
 	if found && !told {
 		// All members have returned since the cycle began.
-		p.sched.retryReturned(gangKey(key))
+		p.sched.retries.returned(gangKey(key))
 	}
 	return found
 }
@@ -47,8 +47,8 @@ func (o *placements) awaitsRejected(uid types.UID, key types.NamespacedName) boo
 	return o.records.IsRejected(string(uid)) && o.records.Awaits(string(uid), gangKey(key))
 }
 
-// retryReturned schedules a retry of a gang whose members have returned. It uses a delay, because
+// returned schedules a retry of a gang whose members have returned. It uses a delay, because
 // activating the gang during its cycle would make it back off.
-func (h *Scheduler) retryReturned(gang workload.Key) {
-	h.waits.Gather(gang, h.clock.Now().Add(leastCacheDelay))
+func (t *retries) returned(gang workload.Key) {
+	t.waits.Gather(gang, t.clock.Now().Add(leastCacheDelay))
 }

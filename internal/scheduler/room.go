@@ -155,7 +155,7 @@ func (h *Scheduler) releaseCrowdedOut(key workload.Key, crowded *engine.Reservat
 	}
 	h.releaseAll(key, why)
 	if !h.waits.Evicting(key) {
-		h.retryNow(key)
+		h.retries.now(key)
 	}
 }
 

@@ -29,6 +29,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
+// retries moves pods to the active queue. No other component activates a pod. It is safe for
+// concurrent use.
+type retries struct {
+	index      *clusterIndex
+	placements *placements
+	ledger     *ledger
+	quotas     *queue.Ledger
+	handle     framework.Framework
+	gangs      *engine.Gangs
+	waits      *engine.Waits
+	turns      *admission.List
+	clock      clock.WithTicker
+	steps      *stepper
+
+	// leads is true once this process schedules, and false on a standby.
+	leads atomic.Bool
+}
+
 // Scheduler is the state that the plugins of all profiles share. It follows pods, groups, queues
 // and nodes, and retries workloads. [Plugins] creates it. The package documentation describes its
 // layers.
@@ -100,12 +118,11 @@ type Scheduler struct {
 	recorder Recorder
 	// finished is the informer for finished members of groups.
 	finished cache.SharedIndexInformer
-	// leads is true once this process schedules, and false on a standby.
-	leads atomic.Bool
 
 	clock   clock.WithTicker
 	metrics *metrics.Metrics
 	steps   *stepper
+	retries *retries
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes
@@ -190,7 +207,7 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 	h.cluster = snapshot.NewCache(h.sources())
 	h.runs = runs.NewReader(h.gangs, h.Members, h.HasSynced, h.cluster.GroupChanged)
 	connect(h)
-	h.refused.Follow(h.cluster.NodeChanged, h.protectionEnded)
+	h.refused.Follow(h.cluster.NodeChanged, h.retries.protectionEnded)
 	return h
 }
 
@@ -261,78 +278,78 @@ func (h *Scheduler) backOff(pre *preemptor, outcome eviction.Outcome, retry conf
 	return h.waits.Failed(pre.key, engine.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
 }
 
-// retryNow retries a workload at once, because of a change that affects it, and ends its backoff.
+// now retries a workload at once, because of a change that affects it, and ends its backoff.
 // It uses these methods:
 //
 //   - requeue retries workloads and keeps their backoff.
-//   - retryGroup and retryGang choose the pods of a workload.
+//   - retries.group and retries.gang choose the pods of a workload.
 //   - activate moves pods to the active queue.
-func (h *Scheduler) retryNow(key workload.Key) {
-	h.turns.EndBackoff(key)
-	h.requeue(key)
+func (t *retries) now(key workload.Key) {
+	t.turns.EndBackoff(key)
+	t.requeue(key)
 }
 
 // requeue retries workloads. A workload whose turn failed must first get another turn.
-func (h *Scheduler) requeue(keys ...workload.Key) {
+func (t *retries) requeue(keys ...workload.Key) {
 	for _, key := range keys {
 		if key.Gang {
-			h.retryGroup(nameOf(key))
-		} else if pod, ok := h.index.podOf(key); ok {
-			h.activate(pod)
+			t.group(nameOf(key))
+		} else if pod, ok := t.index.podOf(key); ok {
+			t.activate(pod)
 		}
 	}
 }
 
 // ended retries the workloads that wait for a cause, because the cause has ended.
-func (h *Scheduler) ended(c engine.Cause) {
-	h.steps.step(engine.CauseEnds{Cause: c})
+func (t *retries) ended(c engine.Cause) {
+	t.steps.step(engine.CauseEnds{Cause: c})
 }
 
-// retryAtLimit retries workloads that wait at the limit of a queue whose usage has dropped. limited
+// atLimit retries workloads that wait at the limit of a queue whose usage has dropped. limited
 // lists these queues.
-func (h *Scheduler) retryAtLimit(limited []string) {
+func (t *retries) atLimit(limited []string) {
 	if len(limited) == 0 {
 		return
 	}
-	ended := h.waits.EndFor(engine.Queue, func(key workload.Key) bool {
-		name, ok := h.ledger.queueOfWork(key)
-		return !ok || slices.ContainsFunc(h.quotas.LimitsOn(name), func(name string) bool { return slices.Contains(limited, name) })
+	ended := t.waits.EndFor(engine.Queue, func(key workload.Key) bool {
+		name, ok := t.ledger.queueOfWork(key)
+		return !ok || slices.ContainsFunc(t.quotas.LimitsOn(name), func(name string) bool { return slices.Contains(limited, name) })
 	})
 	for _, key := range ended {
 		logOf(context.Background(), key).V(6).Info("Usage dropped in the queue whose limit blocked the workload", "queues", limited)
-		h.retryNow(key)
+		t.now(key)
 	}
 }
 
-// retryGroup retries the members of a group. For a gang, it retries only the member that plans.
-func (h *Scheduler) retryGroup(key types.NamespacedName) {
-	if g, ok := h.index.groups.Group(key); ok && !g.IsGang() {
-		h.activate(h.index.lister.Members(key).Pending...)
+// group retries the members of a group. For a gang, it retries only the member that plans.
+func (t *retries) group(key types.NamespacedName) {
+	if g, ok := t.index.groups.Group(key); ok && !g.IsGang() {
+		t.activate(t.index.lister.Members(key).Pending...)
 		return
 	}
-	h.retryGang(key)
+	t.gang(key)
 }
 
-// retryGang retries the member that plans for a gang: the leader, or the oldest member that can
+// gang retries the member that plans for a gang: the leader, or the oldest member that can
 // lead. If enough members have passed their cycles, it also lets the members at Permit continue.
 // This may be the case because minCount was lowered, or because terminating members keep running.
-func (h *Scheduler) retryGang(key types.NamespacedName) {
-	members := h.placements.members(key)
-	h.allowGang(key, &members)
-	if pod := h.representative(key, &members); pod != nil {
-		h.activate(pod)
+func (t *retries) gang(key types.NamespacedName) {
+	members := t.placements.members(key)
+	t.allowGang(key, &members)
+	if pod := t.representative(key, &members); pod != nil {
+		t.activate(pod)
 		return
 	}
 	// Other plugins gate all members. The activation makes the queue record these plugins. The
 	// queue then retries the members at the events of the plugins.
-	h.activate(slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })...)
+	t.activate(slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })...)
 }
 
 // allowGang lets the members of a gang at Permit continue if enough members have passed their
 // cycles.
-func (h *Scheduler) allowGang(key types.NamespacedName, members *gang.Members) {
-	if g, ok := h.index.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && !h.placements.isInPart(g, members, nil) && !h.gangs.Lacks(gangKey(key)) {
-		h.allow(key)
+func (t *retries) allowGang(key types.NamespacedName, members *gang.Members) {
+	if g, ok := t.index.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && !t.placements.isInPart(g, members, nil) && !t.gangs.Lacks(gangKey(key)) {
+		t.allow(key)
 	}
 }
 
@@ -347,7 +364,7 @@ func (h *Scheduler) retryNext(key types.NamespacedName) {
 	switch {
 	case !ok || !h.index.awaitsPlace(pod):
 	case h.index.entersQueue(pod):
-		h.activate(pod)
+		h.retries.activate(pod)
 	default:
 		// Another plugin gates the member, so the plan cannot continue. Release the plan, because
 		// later members would wait for this member, and other workloads for the reserved room.
@@ -357,12 +374,12 @@ func (h *Scheduler) retryNext(key types.NamespacedName) {
 
 // representative returns the member to retry for a gang. It is the next member of the plan, or the
 // leader, or the oldest member that can lead. It returns nil if no member can enter the queue.
-func (h *Scheduler) representative(key types.NamespacedName, members *gang.Members) *corev1.Pod {
-	leader := cmp.Or(h.gangs.Next(gangKey(key)), h.gangs.Leader(gangKey(key)))
+func (t *retries) representative(key types.NamespacedName, members *gang.Members) *corev1.Pod {
+	leader := cmp.Or(t.gangs.Next(gangKey(key)), t.gangs.Leader(gangKey(key)))
 	gang.SortByAge(members.Pending)
 	var oldest *corev1.Pod
 	for _, pod := range members.Pending {
-		if members.Reserved.Has(pod.UID) || !h.index.entersQueue(pod) {
+		if members.Reserved.Has(pod.UID) || !t.index.entersQueue(pod) {
 			continue
 		}
 		if string(pod.UID) == leader {
@@ -395,15 +412,15 @@ func (r *clusterIndex) gatedBy(pod *corev1.Pod) string {
 	return gang.Outranked(r.derived, r.groups, pod).Message
 }
 
-// retrySoon is retryGroup after a short delay. It combines frequent changes into one retry, such as
+// soon is retries.group after a short delay. It combines frequent changes into one retry, such as
 // the creation of many members. It may be called under the lock of the scheduler's queue.
-func (h *Scheduler) retrySoon(key types.NamespacedName) {
-	h.waits.Gather(gangKey(key), h.clock.Now().Add(h.index.settleTime(key)))
+func (t *retries) soon(key types.NamespacedName) {
+	t.waits.Gather(gangKey(key), t.clock.Now().Add(t.index.settleTime(key)))
 }
 
 // activate moves pods to the active queue. PreEnqueue and queueing hints must not call it, because
 // they run under the queue's lock.
-func (h *Scheduler) activate(pods ...*corev1.Pod) {
+func (t *retries) activate(pods ...*corev1.Pod) {
 	if len(pods) == 0 {
 		return
 	}
@@ -411,5 +428,5 @@ func (h *Scheduler) activate(pods ...*corev1.Pod) {
 	for _, pod := range pods {
 		byName[pod.Namespace+"/"+pod.Name] = pod
 	}
-	h.handle.Activate(klog.Background(), byName)
+	t.handle.Activate(klog.Background(), byName)
 }

@@ -84,25 +84,25 @@ func (h *Scheduler) sweepStale(now time.Time) {
 			priorities = append(priorities, h.index.priorityOf(all[0]))
 		}
 	}
-	if len(priorities) > 0 && h.leads.Load() {
-		h.retryFrom(slices.Min(priorities))
+	if len(priorities) > 0 && h.retries.leads.Load() {
+		h.retries.from(slices.Min(priorities))
 	}
 }
 
-// retryFrom retries all unplaced workloads with at least a certain priority.
-func (h *Scheduler) retryFrom(least int32) {
-	pods, err := h.index.pods.List(labels.Everything())
+// from retries all unplaced workloads with at least a certain priority.
+func (t *retries) from(least int32) {
+	pods, err := t.index.pods.List(labels.Everything())
 	if err != nil {
 		return
 	}
 	retried := sets.New[workload.Key]()
 	for _, pod := range pods {
-		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || h.index.profiles.of(pod.Spec.SchedulerName) == nil || h.index.priorityOf(pod) < least {
+		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || t.index.profiles.of(pod.Spec.SchedulerName) == nil || t.index.priorityOf(pod) < least {
 			continue
 		}
-		if key := h.index.keyOf(pod); !retried.Has(key) {
+		if key := t.index.keyOf(pod); !retried.Has(key) {
 			retried.Insert(key)
-			h.retryNow(key)
+			t.now(key)
 		}
 	}
 }

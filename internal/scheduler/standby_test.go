@@ -16,7 +16,7 @@ import (
 func TestStandbyGivesNoTurns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))
-	r.sched.leads.Store(false)
+	r.sched.retries.leads.Store(false)
 	r.sched.QueueSet(limitedQueue("a", "8"))
 	r.create(on(pod("low", "", "1", 0), "node-0"))
 	waiting := []*corev1.Pod{ofQueue("a", pod("p", "", "1", 10)), ofQueue("a", pod("q", "", "1", 10))}

@@ -283,12 +283,12 @@ func (h *Scheduler) tenantsChanged(namespace string) {
 		}
 		h.reviewVictimPriorities()
 		h.releaseDisallowed()
-		h.ended(engine.Queue)
+		h.retries.ended(engine.Queue)
 		for key := range moved {
 			h.changedQueue(key)
 		}
 	}
-	h.ended(engine.Access)
+	h.retries.ended(engine.Access)
 }
 
 // priorityBoundsChanged handles a change of the priorities that queues accept. Placed work is not
@@ -297,8 +297,8 @@ func (h *Scheduler) priorityBoundsChanged() {
 	h.rechargeWaiting()
 	h.reviewVictimPriorities()
 	h.releaseDisallowed()
-	h.ended(engine.Queue)
-	h.ended(engine.Access)
+	h.retries.ended(engine.Queue)
+	h.retries.ended(engine.Access)
 }
 
 // rechargeWaiting charges waiting pods to their current queues, and restarts workloads whose queue

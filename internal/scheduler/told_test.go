@@ -70,7 +70,7 @@ func (*listener) Bound(types.UID) {}
 func (r *rig) listen() *said {
 	// On a standby, the main loop does not report to members, so the test decides when reports are
 	// written.
-	r.sched.leads.Store(false)
+	r.sched.retries.leads.Store(false)
 	s := &said{r: r}
 	r.listener.set(s)
 	return s

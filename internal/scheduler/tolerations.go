@@ -15,7 +15,7 @@ func (h *Scheduler) watchTolerations(informer cache.SharedIndexInformer) error {
 	changed := func(any) {
 		h.cluster.Invalidate()
 		h.reviewVictimPriorities()
-		h.ended(engine.Protection)
+		h.retries.ended(engine.Protection)
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    changed,

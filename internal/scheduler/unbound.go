@@ -174,7 +174,7 @@ func (h *Scheduler) endBackoffEarly(key workload.Key, of string) {
 		h.waits.WaitUntil(key, engine.ProtectionEnds, p.Until)
 		return
 	}
-	h.retryNow(key)
+	h.retries.now(key)
 }
 
 // stateOf returns a text that identifies the state of a gang's PodGroup; see stateOfGroup. It

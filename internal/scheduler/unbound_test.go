@@ -424,7 +424,7 @@ func TestBacksOffBelowOthers(t *testing.T) {
 			tried.Store(true)
 		}
 	}
-	r.sched.activate(p)
+	r.sched.retries.activate(p)
 	r.eventually("it is tried", func() bool { r.cycles(); return tried.Load() })
 	if _, ok := r.reservedOn(lesser.UID); !ok {
 		t.Error("The lesser one has lost its room")

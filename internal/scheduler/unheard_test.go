@@ -90,7 +90,7 @@ func TestBasicGroupMadeAGang(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
 	r.sched.QueueSet(limitedQueue("a", "8"))
-	r.sched.leads.Store(false)
+	r.sched.retries.leads.Store(false)
 	basic := r.gangOf("g", 0, 0)
 	basic.Queue = "a"
 	r.groups.set(basic)
@@ -109,7 +109,7 @@ func TestBasicGroupMadeAGang(t *testing.T) {
 	// This member enters the queue as a single pod, as if its PreEnqueue still saw the basic group.
 	// The next check must end its turn.
 	r.sched.turns.Enter(r.sched.placements.waiter(podKey(all[0]), all[0], "a"), r.sched.clock.Now())
-	r.sched.leads.Store(true)
+	r.sched.retries.leads.Store(true)
 	r.eventually("it leaves", func() bool {
 		return !r.sched.turns.Holds(podKey(all[0])) && !r.sched.turns.IsUnderway(podKey(all[0]))
 	})

@@ -105,7 +105,7 @@ func (h *Scheduler) retryFallen() {
 	h.fallen = falls{}
 	h.raising.Unlock()
 	if fallen.any {
-		h.retryFrom(fallen.from)
+		h.retries.from(fallen.from)
 	}
 }
 

@@ -59,7 +59,7 @@ func (h *Scheduler) followGroup(key types.NamespacedName) {
 	g, ok := h.index.groups.Group(key)
 	h.groupChangedByOwner(key, g)
 	change := h.ledger.chargeGroup(key)
-	h.retryAtLimit(change.Eased)
+	h.retries.atLimit(change.Eased)
 	h.gangs.CheckReported(gangKey(key), h.clock.Now())
 	minCount := 0
 	if ok {
@@ -68,7 +68,7 @@ func (h *Scheduler) followGroup(key types.NamespacedName) {
 		g = nil
 	}
 	if h.gangs.NeedsMembers(gangKey(key), minCount) && len(h.index.lister.Members(key).Assigned) > 0 {
-		h.protectionEnded()
+		h.retries.protectionEnded()
 	}
 	switch {
 	case !ok:
@@ -84,7 +84,7 @@ func (h *Scheduler) followGroup(key types.NamespacedName) {
 		if change.Moved {
 			h.changedQueue(gangKey(key))
 		}
-		h.retryGang(key)
+		h.retries.gang(key)
 	default:
 		h.endWait(gangKey(key), decisionlog.Gone)
 		h.turns.Forget(gangKey(key))
@@ -95,7 +95,7 @@ func (h *Scheduler) followGroup(key types.NamespacedName) {
 				h.changedQueue(podKey(pod))
 			}
 		}
-		h.activate(pending...)
+		h.retries.activate(pending...)
 	}
 }
 
@@ -243,7 +243,7 @@ func (h *Scheduler) changedQueue(key workload.Key) {
 		h.releaseAndRetry(key, "it is in another queue")
 		return
 	}
-	h.retryNow(key)
+	h.retries.now(key)
 }
 
 // podChanged handles a created or changed pod. cameForward is true if the pod has just become ready
@@ -255,7 +255,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	// it as placed.
 	change := h.ledger.charge(pod)
 	// The queue that the pod counted for before may have room now.
-	h.retryAtLimit(change.Eased)
+	h.retries.atLimit(change.Eased)
 	h.recorder.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
 		h.steps.step(engine.PodBinds{Pod: string(pod.UID), Key: podKey(pod), Node: pod.Spec.NodeName})
@@ -284,7 +284,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	case cameForward && pod.DeletionTimestamp == nil:
 		h.gangs.MemberComes(gangKey(key))
 		if leader := h.gangs.Leader(gangKey(key)); leader != "" && leader != string(pod.UID) && h.foundNoRoom(key) {
-			h.retrySoon(key)
+			h.retries.soon(key)
 		}
 	}
 	if change.Moved && pod.Spec.NodeName == "" {
@@ -324,7 +324,7 @@ func (h *Scheduler) podDeleted(obj any) {
 	h.refused.Forget(pod.UID)
 	// The scheduler's queue may have received the deletion before the quota ledger. It then retried
 	// workloads at the limit too early, so retry them here.
-	h.retryAtLimit(h.quotas.Forget(pod.UID).Eased)
+	h.retries.atLimit(h.quotas.Forget(pod.UID).Eased)
 	h.steps.podDeparted(pod.UID)
 	h.placements.awaitOutcome(pod)
 	h.podLeft(pod)
@@ -431,12 +431,12 @@ func (h *Scheduler) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 			h.release(key, nil, "member "+pod.Name+" has gone")
 		} else {
 			// The members at Permit may have waited only for this member.
-			h.allowGang(key, &members)
+			h.retries.allowGang(key, &members)
 		}
 	}
 	if disturbed || isGateReason(h.gangs.Verdict(gangKey(key)).Reason) || h.gangs.Idle(gangKey(key)) && !h.waits.Evicting(gangKey(key)) {
-		if pod := h.representative(key, &members); pod != nil {
-			h.activate(pod)
+		if pod := h.retries.representative(key, &members); pod != nil {
+			h.retries.activate(pod)
 		}
 	}
 }
@@ -449,7 +449,7 @@ func (h *Scheduler) endTurns(key types.NamespacedName) {
 	}
 	h.turns.Forget(gangKey(key))
 	// A member may have arrived and begun to wait for a turn during this call.
-	h.activate(h.index.lister.Members(key).Pending...)
+	h.retries.activate(h.index.lister.Members(key).Pending...)
 }
 
 // reviewGang releases the reservations of a gang that cannot use them, for example because it lacks
@@ -474,7 +474,7 @@ func (h *Scheduler) dropGang(key types.NamespacedName) {
 	h.steps.step(engine.GroupLeaves{Group: gangKey(key)})
 	h.endWait(gangKey(key), decisionlog.Gone)
 	// A member may have arrived during this call and lost its turn, so retry all pending members.
-	h.activate(h.index.lister.Members(key).Pending...)
+	h.retries.activate(h.index.lister.Members(key).Pending...)
 }
 
 // through returns the number of members that have passed their cycles: they have a node, are
@@ -514,7 +514,7 @@ func (h *Scheduler) release(key types.NamespacedName, failed *corev1.Pod, why st
 		happened(logOf(context.Background(), gangKey(key)), "Released a gang", why, "members", planned+waiting)
 	}
 	if failed != nil && !h.gangs.Stuck(gangKey(key)) {
-		h.activate(failed)
+		h.retries.activate(failed)
 	}
 }
 
@@ -550,16 +550,16 @@ func (r *clusterIndex) exists(pod *corev1.Pod) bool {
 // nextLeader makes another member the leader, because the leader was rejected before it could plan.
 // It returns false if all members have been leaders already. The next event that concerns a member
 // makes all members eligible again.
-func (h *Scheduler) nextLeader(key types.NamespacedName, leader types.UID) bool {
-	next := h.gangs.PassOn(gangKey(key), string(leader))
-	members := h.index.lister.Members(key)
+func (t *retries) nextLeader(key types.NamespacedName, leader types.UID) bool {
+	next := t.gangs.PassOn(gangKey(key), string(leader))
+	members := t.index.lister.Members(key)
 	gang.SortByAge(members.Pending)
 	for _, pod := range members.Pending {
-		if next(string(pod.UID)) && h.index.entersQueue(pod) {
-			h.activate(pod)
+		if next(string(pod.UID)) && t.index.entersQueue(pod) {
+			t.activate(pod)
 			return true
 		}
 	}
-	h.gangs.Planning(gangKey(key))
+	t.gangs.Planning(gangKey(key))
 	return false
 }
