@@ -113,7 +113,7 @@ func (h *Scheduler) releaseNominated(key workload.Key, pod *corev1.Pod) {
 	if h.records.IsAssumed(string(pod.UID)) || h.reserved.Has(string(pod.UID)) || !h.index.awaitsPlace(pod) {
 		return
 	}
-	h.withdraw([]*corev1.Pod{pod})
+	h.releases.withdraw([]*corev1.Pod{pod})
 	if len(h.reserved.Of(key)) > 0 || h.waits.Evicting(key) {
 		return
 	}
@@ -138,11 +138,11 @@ func (h *Scheduler) rejectedEarly(key workload.Key, pod *corev1.Pod) {
 	if g := h.index.gangOf(pod); g != nil {
 		if _, planned := h.gangs.PlannedNode(gangKey(g.Key), string(pod.UID)); planned {
 			// The pod's cycle has ended, so planFailed gets no failed member. Retry the pod here.
-			if h.planFailed(g, nil, "member "+pod.Name+" is refused: "+why); !h.gangs.Stuck(gangKey(g.Key)) {
+			if h.releases.planFailed(g, nil, "member "+pod.Name+" is refused: "+why); !h.gangs.Stuck(gangKey(g.Key)) {
 				h.retries.activate(pod)
 			}
 			return
 		}
 	}
-	h.releaseAll(key, why)
+	h.releases.all(key, why)
 }

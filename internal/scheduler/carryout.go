@@ -384,7 +384,7 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 	if outcome.Err == nil && p.Wants(order) && p.sched.waits.LeaveToVictims(pre.key, p.sched.clock.Now()) {
 		return
 	}
-	p.sched.retry(pre.key)
+	p.sched.releases.review(pre.key)
 }
 
 // evictionFailed releases the reservations of a preemptor whose order failed. Victims whose

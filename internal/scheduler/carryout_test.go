@@ -510,7 +510,7 @@ func TestWithdrawalThatComesLate(t *testing.T) {
 	t.Parallel()
 	r, p := preempting(t)
 	before := len(r.evictor.taken())
-	r.sched.withdraw([]*corev1.Pod{p})
+	r.sched.releases.withdraw([]*corev1.Pod{p})
 	if taken := r.evictor.taken()[before:]; len(taken) != 0 || len(r.plugin.handle.NominatedPodsForNode("node-0")) != 1 {
 		t.Errorf("%+v is said, and %d are nominated", taken, len(r.plugin.handle.NominatedPodsForNode("node-0")))
 	}

@@ -353,7 +353,7 @@ func (r *rig) dipsFor(lasts time.Duration, begin func(*corev1.Node)) {
 // retried. Then it ends the dip and checks that the pod is placed.
 func (r *rig) recovers(p *corev1.Pod, end func(*corev1.Node)) {
 	r.t.Helper()
-	r.sched.retry(r.sched.index.keyOf(p))
+	r.sched.releases.review(r.sched.index.keyOf(p))
 	r.never("it gives up its room", 2*time.Second, func() bool {
 		r.cycles()
 		node, _ := r.reservedOn(p.UID)

@@ -73,7 +73,7 @@ func (h *Scheduler) apply(effect engine.Effect) {
 		logOf(context.Background(), effect.Key).V(6).Info("Retry")
 		h.retries.requeue(effect.Key)
 	case engine.Review:
-		h.retry(effect.Key)
+		h.releases.review(effect.Key)
 	case engine.Overdue:
 		h.overdue(effect.Key)
 	case engine.Withdraw:
@@ -81,7 +81,7 @@ func (h *Scheduler) apply(effect engine.Effect) {
 		for i, r := range effect.Rooms {
 			pods[i] = podIn(r)
 		}
-		h.withdraw(pods)
+		h.releases.withdraw(pods)
 		h.steps.step(engine.RoomFreed(effect))
 	case engine.UsageDrops:
 		// The released room counted as usage of its queue, so workloads at that limit may fit now.
@@ -101,20 +101,20 @@ func retriedBy(effects []engine.Effect) (keys []workload.Key) {
 
 // withdraw deletes the nominations of pods whose reservations ended, in the framework's memory and
 // in the API.
-func (h *Scheduler) withdraw(pods []*corev1.Pod) {
+func (x *releases) withdraw(pods []*corev1.Pod) {
 	none := make([]podstatus.Nomination, 0, len(pods))
 	for _, pod := range pods {
-		if h.reserved.Has(string(pod.UID)) {
+		if x.reserved.Has(string(pod.UID)) {
 			// The pod has a newer reservation.
 			continue
 		}
-		h.records.HasLookedElsewhere(string(pod.UID))
-		h.records.Nominates(string(pod.UID), engine.Nomination{})
-		h.handle.DeleteNominatedPodIfExists(pod)
-		if now, ok := h.index.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
+		x.records.HasLookedElsewhere(string(pod.UID))
+		x.records.Nominates(string(pod.UID), engine.Nomination{})
+		x.handle.DeleteNominatedPodIfExists(pod)
+		if now, ok := x.index.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
 			none = append(none, podstatus.Nomination{Pod: now})
 		}
 	}
-	h.evictor.Nominate(context.Background(), none)
-	h.ledger.reservationsEnded(pods)
+	x.evictor.Nominate(context.Background(), none)
+	x.ledger.reservationsEnded(pods)
 }

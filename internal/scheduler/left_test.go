@@ -369,7 +369,7 @@ func (nobodyWaits) GetPodInPreBind(types.UID) fwk.PodInPreBind { return nil }
 func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 	t.Parallel()
 	h := detached(&Inputs{})
-	h.handle = nobodyWaits{}
+	h.releases.handle = nobodyWaits{}
 	v := pod("v", "", "1", 0)
 	h.engine.Step(time.Time{}, engine.PodArrives{Pod: string(v.UID), Key: podKey(v), Group: workload.Key{}})
 	h.steps.step(engine.PodAssumes{Pod: string(v.UID), Key: podKey(v), Node: "node-0"})
@@ -426,7 +426,7 @@ func TestPlanIsTakenBackBeforePermit(t *testing.T) {
 	if status, _ := r.plugin.Permit(t.Context(), framework.NewCycleState(), all[0], "node-0"); status.Code() != fwk.Wait {
 		t.Errorf("The member gets %v at Permit while another one is to come", status)
 	}
-	r.sched.release(g.Key, nil, "another plugin holds a member back")
+	r.sched.releases.plan(g.Key, nil, "another plugin holds a member back")
 	if status, _ := r.plugin.Permit(t.Context(), framework.NewCycleState(), all[0], "node-0"); status.Code() != fwk.Unschedulable {
 		t.Errorf("The member gets %v at Permit, and none is to come", status)
 	}

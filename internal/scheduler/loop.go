@@ -124,13 +124,13 @@ func (h *Scheduler) waitForWork(ctx context.Context, tick <-chan time.Time, now 
 	return false
 }
 
-// retry retries a workload whose cause of waiting has ended. Before that, it releases the
+// review retries a workload whose cause of waiting has ended. Before that, it releases the
 // workload's reservations if they are no longer valid.
-func (h *Scheduler) retry(key workload.Key) {
-	if why := h.ledger.invalidBecause(key); why != "" && !h.waits.Evicting(key) {
-		h.releaseAll(key, why)
+func (x *releases) review(key workload.Key) {
+	if why := x.ledger.invalidBecause(key); why != "" && !x.waits.Evicting(key) {
+		x.all(key, why)
 	}
-	h.retries.now(key)
+	x.retries.now(key)
 }
 
 // shares is the view of the quota ledger that admission uses.

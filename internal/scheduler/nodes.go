@@ -112,7 +112,7 @@ func (h *Scheduler) releaseBlocked() {
 		// Skip a workload with evictions under way. The end of the evictions reviews it.
 		if why := h.placements.blockedBy(key); why != "" && !h.waits.Evicting(key) {
 			// The retry makes the workload report why it is blocked.
-			h.releaseAndRetry(key, why)
+			h.releases.andRetry(key, why)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (h *Scheduler) releaseLost() {
 	}
 	for key, why := range h.waitingOnLost() {
 		h.placements.reportLost(key, why)
-		h.release(key, nil, why)
+		h.releases.plan(key, nil, why)
 		h.retries.now(gangKey(key))
 	}
 }
@@ -144,7 +144,7 @@ func (h *Scheduler) loseNode(key workload.Key, why string) {
 	if key.Gang {
 		h.placements.reportLost(nameOf(key), why)
 	}
-	h.releaseAndRetry(key, why)
+	h.releases.andRetry(key, why)
 }
 
 // reportLost changes the verdict of a gang that lost its room from Preempting or Pending to

@@ -17,9 +17,31 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
+	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
+
+// releases takes back reservations and plans: it deletes their nominations, rejects the members at
+// Permit and cancels bindings. No other component ends a reservation early. It is safe for concurrent
+// use.
+type releases struct {
+	index      *clusterIndex
+	placements *placements
+	ledger     *ledger
+	quotas     *queue.Ledger
+	evictor    Evictor
+	handle     framework.Framework
+	gangs      *engine.Gangs
+	records    *engine.Pods
+	reserved   *engine.Reservations
+	waits      *engine.Waits
+	wanted     *wants
+	metrics    *metrics.Metrics
+	steps      *stepper
+	retries    *retries
+}
 
 // nominations returns the nominations of all pods of a preemptor that have no node. nodes maps pods
 // to their planned nodes. inCycle is the pod whose cycle runs; nil for none. It gets no nomination
@@ -229,8 +251,8 @@ func (h *Scheduler) inheritNominations() {
 		h.steps.reserveRooms(key, reserved)
 		logOf(context.Background(), key).V(2).Info("Took over the nominations of the previous leader", "pods", len(reserved))
 	}
-	h.withdraw(unfounded)
-	h.releaseDisallowed()
+	h.releases.withdraw(unfounded)
+	h.releases.disallowed()
 }
 
 // displace releases the reservations and nominations on the preemptor's nodes whose room the
@@ -243,7 +265,7 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 	}
 	for _, key := range p.sched.reserved.Yielding(maps.Keys(used), pre.standing()) {
 		if key != pre.key && !p.sched.waits.Evicting(key) {
-			p.sched.releaseAndRetry(key, "a preemptor of a higher priority takes a node of its plan")
+			p.sched.releases.andRetry(key, "a preemptor of a higher priority takes a node of its plan")
 		}
 	}
 	for node := range p.sched.ledger.nominatedNodes().Intersection(used) {
@@ -259,18 +281,18 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 	}
 }
 
-// releaseAndRetry releases all reservations of a workload and retries it.
-func (h *Scheduler) releaseAndRetry(key workload.Key, why string) {
-	h.releaseAll(key, why)
-	h.retries.now(key)
+// andRetry releases all reservations of a workload and retries it.
+func (x *releases) andRetry(key workload.Key, why string) {
+	x.all(key, why)
+	x.retries.now(key)
 }
 
-// releaseAll releases all reservations of a workload. For a gang, it also releases the plan.
-func (h *Scheduler) releaseAll(key workload.Key, why string) {
-	if key.Gang && h.gangs.Planned(key) > 0 {
-		h.release(nameOf(key), nil, why)
+// all releases all reservations of a workload. For a gang, it also releases the plan.
+func (x *releases) all(key workload.Key, why string) {
+	if key.Gang && x.gangs.Planned(key) > 0 {
+		x.plan(nameOf(key), nil, why)
 	}
-	h.steps.step(engine.Releases{Key: key})
+	x.steps.step(engine.Releases{Key: key})
 }
 
 // released returns the verdict for a gang that has lost its reservations, until the next decision.

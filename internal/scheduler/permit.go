@@ -26,7 +26,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	}
 	g := p.sched.index.gangOf(pod)
 	if g == nil {
-		p.sched.releaseOverLimit(p.sched.ledger.standingOf(pod))
+		p.sched.releases.overLimit(p.sched.ledger.standingOf(pod))
 		p.sched.steps.step(engine.WorkloadPlaced{Key: p.sched.index.keyOf(pod)})
 		return nil
 	}
@@ -35,7 +35,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 		p.sched.turns.TurnEnds(gangKey(g.Key))
 		p.sched.retries.gang(g.Key)
 	} else {
-		p.sched.retryNext(g.Key)
+		p.sched.releases.orNext(g.Key)
 	}
 	return nil
 }
@@ -53,12 +53,12 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 	p.sched.records.GivesUp(string(pod.UID), p.sched.index.keyOf(pod), node)
 	p.sched.touchDrivers(pod)
 	if g := p.sched.index.gangOf(pod); g != nil {
-		p.sched.release(g.Key, pod, fmt.Sprintf("member %s could not take its place on %s", pod.Name, node))
+		p.sched.releases.plan(g.Key, pod, fmt.Sprintf("member %s could not take its place on %s", pod.Name, node))
 		return
 	}
 	// The PodGroup may have been deleted since Reserve.
 	if key, ok := p.sched.index.groupOf(pod); ok {
-		p.sched.release(key, pod, "its PodGroup is gone")
+		p.sched.releases.plan(key, pod, "its PodGroup is gone")
 	}
 }
 

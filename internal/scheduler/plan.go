@@ -314,6 +314,6 @@ func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Assi
 	}
 	p.sched.steps.reserveRooms(pre.key, reserved)
 	if len(reserved) > 0 {
-		p.sched.releaseOverLimit(pre.standing())
+		p.sched.releases.overLimit(pre.standing())
 	}
 }

@@ -175,7 +175,7 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *e
 	switch {
 	case err == nil && released > 0:
 		logger.V(2).Info("Gave devices back of members that find no room where they are", "claims", released)
-		p.sched.retry(pre.key)
+		p.sched.releases.review(pre.key)
 	case stopped || err != nil:
 		p.sched.waits.WaitUntil(pre.key, engine.RetryDue, p.sched.clock.Now().Add(p.args.Retry.InitialBackoff.Duration))
 	}
@@ -201,7 +201,7 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 			p.sched.waits.WaitUntil(gangKey(g.Key), engine.RetryDue, ends)
 			return fwk.NewStatus(fwk.Unschedulable, waitsForDip(node))
 		}
-		return p.sched.planFailed(g, pod, "member "+pod.Name+" no longer fits on "+node+": "+statuses.Get(node).Message())
+		return p.sched.releases.planFailed(g, pod, "member "+pod.Name+" no longer fits on "+node+": "+statuses.Get(node).Message())
 	case planned:
 		return fwk.NewStatus(fwk.Unschedulable)
 	}
@@ -217,14 +217,14 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 // the member if its cycle still runs; nil otherwise. Usually, the cluster has changed since the
 // plan was made, so the gang is planned again at once. If the same plan fails a second time, the
 // gang is planned again only after a change.
-func (h *Scheduler) planFailed(g *gang.Group, failed *corev1.Pod, why string) *fwk.Status {
-	if again := h.gangs.Failed(gangKey(g.Key)); !again {
-		h.metrics.Unconfirmed(metrics.FirstTime)
-		h.release(g.Key, failed, why)
+func (x *releases) planFailed(g *gang.Group, failed *corev1.Pod, why string) *fwk.Status {
+	if again := x.gangs.Failed(gangKey(g.Key)); !again {
+		x.metrics.Unconfirmed(metrics.FirstTime)
+		x.plan(g.Key, failed, why)
 		return fwk.NewStatus(fwk.Unschedulable, "the node planned for this member no longer fits; the gang is planned again")
 	}
-	h.metrics.Unconfirmed(metrics.Repeated)
-	h.release(g.Key, nil, why)
-	h.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the plan cannot be carried out: " + why})
+	x.metrics.Unconfirmed(metrics.Repeated)
+	x.plan(g.Key, nil, why)
+	x.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the plan cannot be carried out: " + why})
 	return fwk.NewStatus(fwk.Unschedulable, "the plan cannot be carried out: "+why)
 }

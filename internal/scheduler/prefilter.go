@@ -231,7 +231,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	if next == string(leader.UID) {
 		return p.confine(state, leader, nodes[string(leader.UID)])
 	}
-	p.sched.retryNext(g.Key)
+	p.sched.releases.orNext(g.Key)
 	if _, ok := nodes[string(leader.UID)]; !ok {
 		// The leader is a surplus member without room. The other members are scheduled without it.
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no room is left for this member of the surplus")
@@ -245,7 +245,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 func (p *Plugin) lacksAbleMembers(state fwk.CycleState, pre *preemptor, leader *corev1.Pod, v gang.Verdict) {
 	p.sched.gangs.Yield(pre.key, string(leader.UID))
 	p.sched.turns.Decided(pre.key)
-	p.sched.releaseAll(pre.key, v.Message)
+	p.sched.releases.all(pre.key, v.Message)
 	p.sched.gangs.SetVerdict(pre.key, v)
 	state.Write(rejectionKey, rejection{notPlanned})
 }
@@ -259,7 +259,7 @@ func (h *Scheduler) blockedWhilePlanned(key types.NamespacedName, leader *corev1
 	_, _, v := h.gate(key)
 	if v != (gang.Verdict{}) {
 		h.blockGroup(key, leader, v)
-		h.release(key, nil, v.Message)
+		h.releases.plan(key, nil, v.Message)
 	}
 	return v
 }

@@ -90,24 +90,24 @@ func (h *Scheduler) retryNamed(pods []*corev1.Pod) {
 // queuesChanged retries all workloads that a change of a queue may affect.
 func (h *Scheduler) queuesChanged() {
 	h.reviewVictimPriorities()
-	h.releaseDisallowed()
+	h.releases.disallowed()
 	h.retries.ended(engine.Queue)
 	h.retries.ended(engine.Access)
 	h.retries.ended(engine.Protection)
 }
 
-// releaseDisallowed releases the reservations of each workload whose queue no longer allows them.
+// disallowed releases the reservations of each workload whose queue no longer allows them.
 // Without this, the workload would keep the room while its queue blocks it.
-func (h *Scheduler) releaseDisallowed() {
-	h.releaseDisallowedAmong(h.reserved.Keys(), "its queue has changed")
+func (x *releases) disallowed() {
+	x.disallowedAmong(x.reserved.Keys(), "its queue has changed")
 }
 
-func (h *Scheduler) releaseDisallowedAmong(keys []workload.Key, why string) {
-	h.wanted.askAnew()
+func (x *releases) disallowedAmong(keys []workload.Key, why string) {
+	x.wanted.askAnew()
 	for _, key := range keys {
 		// Skip a workload with evictions under way. The end of the evictions reviews it.
-		if !h.waits.Evicting(key) && h.ledger.isDisallowed(key) {
-			h.releaseAndRetry(key, why)
+		if !x.waits.Evicting(key) && x.ledger.isDisallowed(key) {
+			x.andRetry(key, why)
 		}
 	}
 }
@@ -358,15 +358,15 @@ func (b *ledger) overtakesAtLimit(pre *preemptor) bool {
 	return n < pre.minCount
 }
 
-// releaseOverLimit releases reservations that no longer fit below the limits of their queue,
+// overLimit releases reservations that no longer fit below the limits of their queue,
 // because work of the given standing has used the room. It releases only reservations of lower
 // standing.
-func (h *Scheduler) releaseOverLimit(standing workload.Standing) {
-	if standing.Queue == "" || !h.quotas.IsLimited(standing.Queue) {
+func (x *releases) overLimit(standing workload.Standing) {
+	if standing.Queue == "" || !x.quotas.IsLimited(standing.Queue) {
 		return
 	}
-	if below := h.reserved.Below(standing); len(below) > 0 {
-		h.releaseDisallowedAmong(below, "more important work uses the room that the limit of its queue leaves")
+	if below := x.reserved.Below(standing); len(below) > 0 {
+		x.disallowedAmong(below, "more important work uses the room that the limit of its queue leaves")
 	}
 }
 

@@ -153,7 +153,7 @@ func (h *Scheduler) releaseCrowdedOut(key workload.Key, crowded *engine.Reservat
 	if key.Gang {
 		h.placements.reportLost(nameOf(key), why)
 	}
-	h.releaseAll(key, why)
+	h.releases.all(key, why)
 	if !h.waits.Evicting(key) {
 		h.retries.now(key)
 	}

@@ -119,10 +119,11 @@ type Scheduler struct {
 	// finished is the informer for finished members of groups.
 	finished cache.SharedIndexInformer
 
-	clock   clock.WithTicker
-	metrics *metrics.Metrics
-	steps   *stepper
-	retries *retries
+	clock    clock.WithTicker
+	metrics  *metrics.Metrics
+	steps    *stepper
+	retries  *retries
+	releases *releases
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes
@@ -353,22 +354,22 @@ func (t *retries) allowGang(key types.NamespacedName, members *gang.Members) {
 	}
 }
 
-// retryNext retries the next member of a gang's plan.
-func (h *Scheduler) retryNext(key types.NamespacedName) {
-	next := h.gangs.Next(gangKey(key))
+// orNext retries the next member of a gang's plan.
+func (x *releases) orNext(key types.NamespacedName) {
+	next := x.gangs.Next(gangKey(key))
 	if next == "" {
 		return
 	}
-	member, _ := h.records.InPlan(next)
-	pod, ok := h.index.podOf(member)
+	member, _ := x.records.InPlan(next)
+	pod, ok := x.index.podOf(member)
 	switch {
-	case !ok || !h.index.awaitsPlace(pod):
-	case h.index.entersQueue(pod):
-		h.retries.activate(pod)
+	case !ok || !x.index.awaitsPlace(pod):
+	case x.index.entersQueue(pod):
+		x.retries.activate(pod)
 	default:
 		// Another plugin gates the member, so the plan cannot continue. Release the plan, because
 		// later members would wait for this member, and other workloads for the reserved room.
-		h.release(key, nil, "another plugin holds member "+pod.Name+" back")
+		x.plan(key, nil, "another plugin holds member "+pod.Name+" back")
 	}
 }
 

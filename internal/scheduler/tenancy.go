@@ -282,10 +282,10 @@ func (h *Scheduler) tenantsChanged(namespace string) {
 			h.cluster.Invalidate()
 		}
 		h.reviewVictimPriorities()
-		h.releaseDisallowed()
+		h.releases.disallowed()
 		h.retries.ended(engine.Queue)
 		for key := range moved {
-			h.changedQueue(key)
+			h.releases.changedQueue(key)
 		}
 	}
 	h.retries.ended(engine.Access)
@@ -296,7 +296,7 @@ func (h *Scheduler) tenantsChanged(namespace string) {
 func (h *Scheduler) priorityBoundsChanged() {
 	h.rechargeWaiting()
 	h.reviewVictimPriorities()
-	h.releaseDisallowed()
+	h.releases.disallowed()
 	h.retries.ended(engine.Queue)
 	h.retries.ended(engine.Access)
 }
@@ -312,7 +312,7 @@ func (h *Scheduler) rechargeWaiting() {
 		h.cluster.Invalidate()
 	}
 	for key := range moved {
-		h.changedQueue(key)
+		h.releases.changedQueue(key)
 	}
 }
 

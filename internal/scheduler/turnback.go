@@ -15,10 +15,10 @@ func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 	if !p.IsUnbound(victim) {
 		return false
 	}
-	if p.sched.rejectAtPermit(victim.UID, why) {
+	if p.sched.releases.rejectAtPermit(victim.UID, why) {
 		return true
 	}
-	if p.sched.cancelBinding(victim.UID, why) {
+	if p.sched.releases.cancelBinding(victim.UID, why) {
 		return true
 	}
 	// A victim that is not assumed was returned to the queue already, or has just been bound.
@@ -32,56 +32,56 @@ func (p *Plugin) IsUnbound(victim *corev1.Pod) bool {
 }
 
 // rejectAtPermit rejects a pod that waits at Permit; false for a pod that does not wait there.
-func (h *Scheduler) rejectAtPermit(uid types.UID, why string) bool {
-	h.placements.rejecting.Lock()
-	defer h.placements.rejecting.Unlock()
-	if h.records.IsRejected(string(uid)) {
+func (x *releases) rejectAtPermit(uid types.UID, why string) bool {
+	x.placements.rejecting.Lock()
+	defer x.placements.rejecting.Unlock()
+	if x.records.IsRejected(string(uid)) {
 		return true
 	}
-	w := h.handle.GetWaitingPod(uid)
+	w := x.handle.GetWaitingPod(uid)
 	if w == nil || !w.Preempt(Name, why) {
 		return false
 	}
-	h.records.Rejects(string(uid))
+	x.records.Rejects(string(uid))
 	return true
 }
 
 // cancelBindings returns the members in PreBind to the queue if their gang then has too few
 // members. A gang is placed together or not at all.
-func (h *Scheduler) cancelBindings(key types.NamespacedName, why string) {
-	g, ok := h.index.groups.Group(key)
+func (x *releases) cancelBindings(key types.NamespacedName, why string) {
+	g, ok := x.index.groups.Group(key)
 	if !ok || !g.IsGang() {
 		return
 	}
-	members := h.placements.members(key)
+	members := x.placements.members(key)
 	if g.Tree != nil {
-		short := h.placements.partial(g, &members, nil)
+		short := x.placements.partial(g, &members, nil)
 		for _, pod := range members.Pending {
 			if name, _ := gang.GroupOf(pod); members.Reserved.Has(pod.UID) && short.Has(name.Name) {
-				h.cancelBinding(pod.UID, why)
+				x.cancelBinding(pod.UID, why)
 			}
 		}
 		return
 	}
-	if h.placements.through(&members) >= g.MinCount {
+	if x.placements.through(&members) >= g.MinCount {
 		return
 	}
-	for _, uid := range h.gangs.Reserved(gangKey(key)) {
-		h.cancelBinding(types.UID(uid), why)
+	for _, uid := range x.gangs.Reserved(gangKey(key)) {
+		x.cancelBinding(types.UID(uid), why)
 	}
 }
 
 // cancelBinding returns a pod in PreBind to the queue; false for a pod that is not in PreBind, or
 // that is being bound already.
-func (h *Scheduler) cancelBinding(uid types.UID, why string) bool {
-	b := h.handle.GetPodInPreBind(uid)
+func (x *releases) cancelBinding(uid types.UID, why string) bool {
+	b := x.handle.GetPodInPreBind(uid)
 	if b == nil {
 		return false
 	}
 	// Record the cancellation first, because the framework may report it before CancelPod returns.
-	h.records.Cancels(string(uid))
+	x.records.Cancels(string(uid))
 	if !b.CancelPod(why) {
-		h.records.KeepsBinding(string(uid))
+		x.records.KeepsBinding(string(uid))
 		return false
 	}
 	return true

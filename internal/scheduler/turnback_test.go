@@ -299,7 +299,7 @@ func TestMemberThatIsOnItsWayBack(t *testing.T) {
 					<-goesBack
 				}
 			}
-			r.sched.rejectAtPermit(types.UID(held[0]), "it is to go back")
+			r.sched.releases.rejectAtPermit(types.UID(held[0]), "it is to go back")
 			r.eventually("the gang is tried again", func() bool {
 				r.cycles()
 				return len(r.evictor.orders) > 0 || r.sched.records.IsAwaited(last)

@@ -114,7 +114,7 @@ func (h *Scheduler) failedAfterDecision(profile framework.Framework, pod *corev1
 		return status
 	}
 	const why = "it could not be bound after a preemption"
-	h.releaseAll(key, why)
+	h.releases.all(key, why)
 	said := pauseSentence(&p, key) + "; the step that failed is " + p.Last.Stage
 	if key.Gang {
 		h.gangs.SetVerdict(key, gang.Verdict{

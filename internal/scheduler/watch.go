@@ -74,25 +74,25 @@ func (h *Scheduler) followGroup(key types.NamespacedName) {
 	case !ok:
 		h.endWait(gangKey(key), decisionlog.Gone)
 		h.turns.Forget(gangKey(key))
-		h.release(key, nil, "its PodGroup is gone")
-		h.releaseAll(gangKey(key), "its PodGroup is gone")
+		h.releases.plan(key, nil, "its PodGroup is gone")
+		h.releases.all(gangKey(key), "its PodGroup is gone")
 	case g.IsGang():
 		h.joinedGang(key)
 		h.reviewGang(key)
 		h.replanShort(key, g)
 		h.updateNeeded(key, g)
 		if change.Moved {
-			h.changedQueue(gangKey(key))
+			h.releases.changedQueue(gangKey(key))
 		}
 		h.retries.gang(key)
 	default:
 		h.endWait(gangKey(key), decisionlog.Gone)
 		h.turns.Forget(gangKey(key))
-		h.releaseAll(gangKey(key), "it is no gang any more")
+		h.releases.all(gangKey(key), "it is no gang any more")
 		pending := h.index.lister.Members(key).Pending
 		if change.Moved {
 			for _, pod := range pending {
-				h.changedQueue(podKey(pod))
+				h.releases.changedQueue(podKey(pod))
 			}
 		}
 		h.retries.activate(pending...)
@@ -123,7 +123,7 @@ func (h *Scheduler) joinedGang(key types.NamespacedName) {
 			h.turns.Forget(single)
 		}
 		if promised && len(h.reserved.Of(single)) > 0 {
-			h.releaseAll(single, "it is part of a gang now")
+			h.releases.all(single, "it is part of a gang now")
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (h *Scheduler) joinedGang(key types.NamespacedName) {
 func (h *Scheduler) replanShort(key types.NamespacedName, g *gang.Group) {
 	planned := h.gangs.PlannedMembers(gangKey(key))
 	if members := h.placements.members(key); len(planned)+members.Reserved.Len() > 0 && h.placements.isInPart(g, &members, planned) {
-		h.release(key, nil, "more members are needed than it was planned for")
+		h.releases.plan(key, nil, "more members are needed than it was planned for")
 	}
 }
 
@@ -237,13 +237,13 @@ func settlesAnew(before, after *corev1.Pod) bool {
 }
 
 // changedQueue restarts a workload that has moved to another queue.
-func (h *Scheduler) changedQueue(key workload.Key) {
-	h.wanted.askAnew()
-	if h.ledger.isDisallowed(key) && !h.waits.Evicting(key) {
-		h.releaseAndRetry(key, "it is in another queue")
+func (x *releases) changedQueue(key workload.Key) {
+	x.wanted.askAnew()
+	if x.ledger.isDisallowed(key) && !x.waits.Evicting(key) {
+		x.andRetry(key, "it is in another queue")
 		return
 	}
-	h.retries.now(key)
+	x.retries.now(key)
 }
 
 // podChanged handles a created or changed pod. cameForward is true if the pod has just become ready
@@ -274,7 +274,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 		if h.gangs.Settled(gangKey(key), string(pod.UID)) {
 			// This member will have no cycle that activates the next member of the plan, so
 			// activate the next member here.
-			h.retryNext(key)
+			h.releases.orNext(key)
 		}
 		h.endTurns(key)
 		h.endUnbound(key)
@@ -288,7 +288,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 		}
 	}
 	if change.Moved && pod.Spec.NodeName == "" {
-		h.changedQueue(h.index.keyOf(pod))
+		h.releases.changedQueue(h.index.keyOf(pod))
 	}
 }
 
@@ -428,7 +428,7 @@ func (h *Scheduler) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	h.reviewGang(key)
 	if disturbed {
 		if g, ok := h.index.groups.Group(key); ok && h.placements.isInPart(g, &members, planned) {
-			h.release(key, nil, "member "+pod.Name+" has gone")
+			h.releases.plan(key, nil, "member "+pod.Name+" has gone")
 		} else {
 			// The members at Permit may have waited only for this member.
 			h.retries.allowGang(key, &members)
@@ -453,7 +453,7 @@ func (h *Scheduler) endTurns(key types.NamespacedName) {
 }
 
 // reviewGang releases the reservations of a gang that cannot use them, for example because it lacks
-// members. It is called after all changes of a gang. releaseDisallowed does the same after changes
+// members. It is called after all changes of a gang. releases.disallowed does the same after changes
 // of queues.
 func (h *Scheduler) reviewGang(key types.NamespacedName) {
 	if len(h.reserved.Of(gangKey(key))) == 0 {
@@ -465,7 +465,7 @@ func (h *Scheduler) reviewGang(key types.NamespacedName) {
 	}
 	members := h.placements.membersAsReserved(key)
 	if v := gang.Gate(key, g, &members); v != (gang.Verdict{}) {
-		h.releaseAll(gangKey(key), v.Message)
+		h.releases.all(gangKey(key), v.Message)
 	}
 }
 
@@ -497,46 +497,46 @@ func (o *placements) through(members *gang.Members) int {
 	return count
 }
 
-// release releases a gang's plan with its reservations and nominations, and rejects the members
+// plan releases a gang's plan with its reservations and nominations, and rejects the members
 // that wait at Permit. failed is the member whose cycle failed; nil for none. That member returns
 // to the queue at the end of its cycle, and plans again.
-func (h *Scheduler) release(key types.NamespacedName, failed *corev1.Pod, why string) {
+func (x *releases) plan(key types.NamespacedName, failed *corev1.Pod, why string) {
 	var uid types.UID
 	if failed != nil {
 		uid = failed.UID
 	}
-	planned := h.gangs.Planned(gangKey(key))
-	h.steps.step(engine.PlanReleased{Group: gangKey(key), Failed: string(uid)})
+	planned := x.gangs.Planned(gangKey(key))
+	x.steps.step(engine.PlanReleased{Group: gangKey(key), Failed: string(uid)})
 	why = fmt.Sprintf("%s is released: %s", gang.Title(key), why)
-	waiting := h.rejectWaiting(key, uid, why)
-	h.cancelBindings(key, why)
+	waiting := x.rejectWaiting(key, uid, why)
+	x.cancelBindings(key, why)
 	if planned+waiting > 0 {
 		happened(logOf(context.Background(), gangKey(key)), "Released a gang", why, "members", planned+waiting)
 	}
-	if failed != nil && !h.gangs.Stuck(gangKey(key)) {
-		h.retries.activate(failed)
+	if failed != nil && !x.gangs.Stuck(gangKey(key)) {
+		x.retries.activate(failed)
 	}
 }
 
 // rejectWaiting rejects the members of a gang that wait at Permit, except the failed one. It skips
 // members that were rejected before, and returns the number of the others. That number includes
 // members whose rejection failed.
-func (h *Scheduler) rejectWaiting(key types.NamespacedName, failed types.UID, why string) int {
+func (x *releases) rejectWaiting(key types.NamespacedName, failed types.UID, why string) int {
 	// The lock prevents two goroutines from rejecting the same pod.
-	h.placements.rejecting.Lock()
-	defer h.placements.rejecting.Unlock()
+	x.placements.rejecting.Lock()
+	defer x.placements.rejecting.Unlock()
 	var waiting []fwk.WaitingPod
-	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
+	x.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		pod := w.GetPod()
 		// Skip deleted pods, because the framework rejects them itself.
-		if k, ok := h.index.groupOf(pod); ok && k == key && pod.UID != failed && !h.records.IsRejected(string(pod.UID)) && h.index.exists(pod) {
+		if k, ok := x.index.groupOf(pod); ok && k == key && pod.UID != failed && !x.records.IsRejected(string(pod.UID)) && x.index.exists(pod) {
 			waiting = append(waiting, w)
 		}
 	})
 	for _, w := range waiting {
 		// Reject fails for a pod that another goroutine has allowed. Such a pod will be bound.
 		if w.Reject(Name, why) {
-			h.records.Rejects(string(w.GetPod().UID))
+			x.records.Rejects(string(w.GetPod().UID))
 		}
 	}
 	return len(waiting)
