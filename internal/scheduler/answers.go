@@ -67,3 +67,9 @@ func (h *Scheduler) Orphaned(g *gang.Group, before bool) gang.Verdict {
 func (h *Scheduler) GangGatedBy(members *gang.Members) string {
 	return h.index.gangGatedBy(members)
 }
+
+// BlockedDriver returns the reason why the bound on drivers blocks a pod; the zero Verdict if it
+// does not.
+func (h *Scheduler) BlockedDriver(pod *corev1.Pod) gang.Verdict {
+	return h.drivers.blocked(pod)
+}

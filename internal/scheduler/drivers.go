@@ -9,13 +9,33 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
+
+// driverBounds blocks drivers while as many others as their profile allows lack workers. It keeps no counts:
+// each check derives them from the informers. It is safe for concurrent use.
+type driverBounds struct {
+	index      *clusterIndex
+	placements *placements
+	ledger     *ledger
+	gangs      *engine.Gangs
+	records    *engine.Pods
+	reserved   *engine.Reservations
+	waits      *engine.Waits
+	turns      *admission.List
+	clock      clock.WithTicker
+	retries    *retries
+
+	// driversChanged has a value if the main loop must check the blocked drivers.
+	driversChanged chan struct{}
+}
 
 // This file bounds the number of drivers without workers. A driver is a pod that creates its
 // workers after it has started. Too many drivers can occupy all room, so that no driver has room
@@ -104,31 +124,31 @@ type countingDriver struct {
 	until time.Time
 }
 
-// countingDrivers lists the drivers of a scope that lack workers. Each has a place, or may be tried
+// counting lists the drivers of a scope that lack workers. Each has a place, or may be tried
 // soon.
-func (h *Scheduler) countingDrivers(of scope) []countingDriver {
-	now := h.clock.Now()
+func (d *driverBounds) counting(of scope) []countingDriver {
+	now := d.clock.Now()
 	var out []countingDriver
-	for _, pod := range h.index.lister.Drivers(of.namespace) {
+	for _, pod := range d.index.lister.Drivers(of.namespace) {
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
-		lead, ok := h.index.driverOf(pod)
-		if !ok || h.ledger.scopeOf(pod) != of {
+		lead, ok := d.index.driverOf(pod)
+		if !ok || d.ledger.scopeOf(pod) != of {
 			continue
 		}
-		have, all := h.index.workersOf(pod, lead)
+		have, all := d.index.workersOf(pod, lead)
 		if have >= lead.Workers {
 			continue
 		}
-		counting := countingDriver{pod: pod, priority: h.index.priorityOf(pod), placed: h.hasPlace(pod)}
+		counting := countingDriver{pod: pod, priority: d.index.priorityOf(pod), placed: d.hasPlace(pod)}
 		switch {
 		case pod.Spec.NodeName != "":
-			counting.until = h.countsUntil(pod, all > 0)
+			counting.until = d.countsUntil(pod, all > 0)
 			if !counting.until.After(now) {
 				continue
 			}
-		case !counting.placed && !h.mayBeTried(pod):
+		case !counting.placed && !d.mayBeTried(pod):
 			continue
 		}
 		out = append(out, counting)
@@ -137,14 +157,14 @@ func (h *Scheduler) countingDrivers(of scope) []countingDriver {
 }
 
 // hasPlace reports whether a driver has a node or a reservation.
-func (h *Scheduler) hasPlace(pod *corev1.Pod) bool {
-	key := h.index.keyOf(pod)
-	return pod.Spec.NodeName != "" || h.records.IsAssumed(string(pod.UID)) || len(h.reserved.Of(key)) > 0 || h.waits.Evicting(key)
+func (d *driverBounds) hasPlace(pod *corev1.Pod) bool {
+	key := d.index.keyOf(pod)
+	return pod.Spec.NodeName != "" || d.records.IsAssumed(string(pod.UID)) || len(d.reserved.Of(key)) > 0 || d.waits.Evicting(key)
 }
 
 // mayBeTried reports whether a driver without a place is likely to be tried soon. It is false for a
 // driver that found no room or failed in its last attempt.
-func (h *Scheduler) mayBeTried(pod *corev1.Pod) bool {
+func (d *driverBounds) mayBeTried(pod *corev1.Pod) bool {
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return false
 	}
@@ -152,13 +172,13 @@ func (h *Scheduler) mayBeTried(pod *corev1.Pod) bool {
 		c.Reason != v1alpha1.ReasonDriversWithoutWorkers && c.Reason != v1alpha1.ReasonPending {
 		return false
 	}
-	return !h.placements.isBlockedByGroup(pod) && h.index.gatedBy(pod) == "" && (!h.ledger.asksForQueues() || h.ledger.claimOf(pod).Bar == gang.Verdict{})
+	return !d.placements.isBlockedByGroup(pod) && d.index.gatedBy(pod) == "" && (!d.ledger.asksForQueues() || d.ledger.claimOf(pod).Bar == gang.Verdict{})
 }
 
 // countsUntil returns the time until which a driver with a node, but with too few workers, counts
 // for the bound. hasCreated is true if the driver has created any worker.
-func (h *Scheduler) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
-	args := h.index.profiles.of(pod.Spec.SchedulerName).Drivers
+func (d *driverBounds) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
+	args := d.index.profiles.of(pod.Spec.SchedulerName).Drivers
 	if hasCreated {
 		return startOf(pod).Add(args.WorkersTimeout.Duration)
 	}
@@ -203,19 +223,19 @@ func (c *countingDriver) compare(pod *corev1.Pod, priority int32) int {
 	)
 }
 
-// driversAhead returns the reason why a driver is blocked, and the time when the block ends at the
+// ahead returns the reason why a driver is blocked, and the time when the block ends at the
 // latest. The Verdict is zero for a pod that is not blocked. The time is zero if it is not known.
 // counting lists the drivers of a scope that lack workers.
-func (h *Scheduler) driversAhead(pod *corev1.Pod, counting func(scope) []countingDriver) (gang.Verdict, time.Time) {
-	lead, ok := h.index.driverOf(pod)
-	if !ok || h.hasPlace(pod) {
+func (d *driverBounds) ahead(pod *corev1.Pod, counting func(scope) []countingDriver) (gang.Verdict, time.Time) {
+	lead, ok := d.index.driverOf(pod)
+	if !ok || d.hasPlace(pod) {
 		return gang.Verdict{}, time.Time{}
 	}
-	if _, all := h.index.workersOf(pod, lead); all > 0 {
+	if _, all := d.index.workersOf(pod, lead); all > 0 {
 		// The driver has created workers already, so blocking it would not keep room free for them.
 		return gang.Verdict{}, time.Time{}
 	}
-	of, priority, bound := h.ledger.scopeOf(pod), h.index.priorityOf(pod), int(*h.index.profiles.of(pod.Spec.SchedulerName).Drivers.WithoutWorkers)
+	of, priority, bound := d.ledger.scopeOf(pod), d.index.priorityOf(pod), int(*d.index.profiles.of(pod.Spec.SchedulerName).Drivers.WithoutWorkers)
 	var ahead, next []countingDriver
 	for _, other := range counting(of) {
 		switch {
@@ -288,53 +308,53 @@ func only(is bool, text string) string {
 	return ""
 }
 
-// blockDriver returns the reason why a driver is blocked, and adds it to the waiting list as a
+// block returns the reason why a driver is blocked, and adds it to the waiting list as a
 // cause. It returns the zero Verdict for pods that are no drivers or are not blocked.
-func (h *Scheduler) blockDriver(pod *corev1.Pod) gang.Verdict {
-	if _, ok := h.index.driverOf(pod); !ok {
+func (d *driverBounds) block(pod *corev1.Pod) gang.Verdict {
+	if _, ok := d.index.driverOf(pod); !ok {
 		return gang.Verdict{}
 	}
-	v, until := h.driversAhead(pod, h.countingDrivers)
-	h.awaitDrivers(h.index.keyOf(pod), v, until)
+	v, until := d.ahead(pod, d.counting)
+	d.await(d.index.keyOf(pod), v, until)
 	return v
 }
 
-// awaitDrivers adds the cause engine.Drivers to a workload, until the given time. It removes the
+// await adds the cause engine.Drivers to a workload, until the given time. It removes the
 // cause if the Verdict is zero.
-func (h *Scheduler) awaitDrivers(key workload.Key, v gang.Verdict, until time.Time) {
+func (d *driverBounds) await(key workload.Key, v gang.Verdict, until time.Time) {
 	switch {
 	case v == gang.Verdict{}:
-		h.waits.Resolve(key, engine.Drivers)
+		d.waits.Resolve(key, engine.Drivers)
 	case until.IsZero():
 		// The time is not known. The main loop repeats the check at each tick, so no event is
 		// missed.
-		h.waits.Wait(key, engine.Drivers, h.waits.Mark())
+		d.waits.Wait(key, engine.Drivers, d.waits.Mark())
 	default:
-		h.waits.WaitUntil(key, engine.Drivers, onClock(until, h.clock.Now()))
+		d.waits.WaitUntil(key, engine.Drivers, onClock(until, d.clock.Now()))
 	}
 }
 
-// blockSingleDriver is blockDriver for a pod without a gang. A blocked driver gives up its turn,
+// blockSingle is drivers.block for a pod without a gang. A blocked driver gives up its turn,
 // and the reason is written to its condition.
-func (h *Scheduler) blockSingleDriver(pod *corev1.Pod) gang.Verdict {
-	if _, ok := h.index.driverOf(pod); !ok {
+func (d *driverBounds) blockSingle(pod *corev1.Pod) gang.Verdict {
+	if _, ok := d.index.driverOf(pod); !ok {
 		return gang.Verdict{}
 	}
-	v := h.blockDriver(pod)
+	v := d.block(pod)
 	if v != (gang.Verdict{}) {
-		h.turns.Forget(podKey(pod))
+		d.turns.Forget(podKey(pod))
 	}
-	h.placements.setBlocked(pod, v)
+	d.placements.setBlocked(pod, v)
 	return v
 }
 
-// blockGangDrivers is blockDriver for the pending members of a gang.
-func (h *Scheduler) blockGangDrivers(members *gang.Members) gang.Verdict {
+// blockGang is drivers.block for the pending members of a gang.
+func (d *driverBounds) blockGang(members *gang.Members) gang.Verdict {
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
 			continue
 		}
-		if v := h.blockDriver(pod); v != (gang.Verdict{}) {
+		if v := d.block(pod); v != (gang.Verdict{}) {
 			return v
 		}
 	}
@@ -348,78 +368,78 @@ func (p *Plugin) rejectDriver(state fwk.CycleState, v gang.Verdict) *fwk.Status 
 	return fwk.NewStatus(fwk.Unschedulable, v.Message)
 }
 
-// BlockedDriver returns the reason why the bound on drivers blocks a pod; the zero Verdict if it
+// blocked returns the reason why the bound on drivers blocks a pod; the zero Verdict if it
 // does not. Any goroutine may call it.
-func (h *Scheduler) BlockedDriver(pod *corev1.Pod) gang.Verdict {
-	v, _ := h.driversAhead(pod, h.countingDrivers)
+func (d *driverBounds) blocked(pod *corev1.Pod) gang.Verdict {
+	v, _ := d.ahead(pod, d.counting)
 	return v
 }
 
-// touchDrivers makes the main loop check the blocked drivers soon, if a pod is a driver or a
+// touch makes the main loop check the blocked drivers soon, if a pod is a driver or a
 // worker.
-func (h *Scheduler) touchDrivers(pod *corev1.Pod) {
-	if !h.waits.Awaits(engine.Drivers) {
+func (d *driverBounds) touch(pod *corev1.Pod) {
+	if !d.waits.Awaits(engine.Drivers) {
 		return
 	}
-	if _, isMember := h.index.groupOf(pod); !isMember && !gang.ConcernsDrivers(pod, h.index.derived) {
+	if _, isMember := d.index.groupOf(pod); !isMember && !gang.ConcernsDrivers(pod, d.index.derived) {
 		return
 	}
 	select {
-	case h.driversChanged <- struct{}{}:
+	case d.driversChanged <- struct{}{}:
 	default:
 	}
 }
 
-// retryDrivers retries the drivers that are no longer blocked, and updates the messages of the
+// retry retries the drivers that are no longer blocked, and updates the messages of the
 // blocked drivers.
-func (h *Scheduler) retryDrivers() {
+func (d *driverBounds) retry() {
 	known := make(map[scope][]countingDriver)
 	counting := func(of scope) []countingDriver {
 		found, ok := known[of]
 		if !ok {
-			found = h.countingDrivers(of)
+			found = d.counting(of)
 			known[of] = found
 		}
 		return found
 	}
-	for _, key := range h.waits.Waiting(engine.Drivers) {
+	for _, key := range d.waits.Waiting(engine.Drivers) {
 		if key.Gang {
-			h.retryDriverGang(key, counting)
+			d.retryGang(key, counting)
 			continue
 		}
-		pod, ok := h.index.podOf(key)
-		if !ok || !h.index.awaitsPlace(pod) {
-			h.waits.Resolve(key, engine.Drivers)
+		pod, ok := d.index.podOf(key)
+		if !ok || !d.index.awaitsPlace(pod) {
+			d.waits.Resolve(key, engine.Drivers)
 			continue
 		}
-		v, until := h.driversAhead(pod, counting)
-		h.awaitDrivers(key, v, until)
+		v, until := d.ahead(pod, counting)
+		d.await(key, v, until)
 		if v == (gang.Verdict{}) {
 			// The gate updates the pod's condition.
-			h.retries.now(key)
+			d.retries.now(key)
 			continue
 		}
-		h.placements.setBlocked(pod, v)
+		d.placements.setBlocked(pod, v)
 	}
 }
 
-// retryDriverGang is retryDrivers for a gang.
-func (h *Scheduler) retryDriverGang(key workload.Key, counting func(scope) []countingDriver) {
-	members := h.placements.members(nameOf(key))
+// retryGang is drivers.retry for a gang.
+func (d *driverBounds) retryGang(key workload.Key, counting func(scope) []countingDriver) {
+	members := d.placements.members(nameOf(key))
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
 			continue
 		}
-		v, until := h.driversAhead(pod, counting)
+		v, until := d.ahead(pod, counting)
 		if v == (gang.Verdict{}) {
 			continue
 		}
-		h.awaitDrivers(key, v, until)
-		if h.gangs.Verdict(key).Reason == v1alpha1.ReasonDriversWithoutWorkers {
-			h.gangs.SetVerdict(key, v)
+		d.await(key, v, until)
+		if d.gangs.Verdict(key).Reason == v1alpha1.ReasonDriversWithoutWorkers {
+			d.gangs.SetVerdict(key, v)
 		}
 		return
 	}
-	h.waits.Resolve(key, engine.Drivers)
-	h.retries.now(key)
+	d.waits.Resolve(key, engine.Drivers)
+	d.retries.now(key)
 }

@@ -150,7 +150,7 @@ func (h *Scheduler) gateSingle(pod *corev1.Pod) *fwk.Status {
 	if h.waits.StopForEviction(podKey(pod)) {
 		return gated(holdForEviction)
 	}
-	if v := h.blockSingleDriver(pod); v != (gang.Verdict{}) {
+	if v := h.drivers.blockSingle(pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
 	if h.index.entersQueue(pod) && h.waitsForTurn(pod) {
@@ -178,7 +178,7 @@ func (h *Scheduler) gate(key types.NamespacedName) (*gang.Group, gang.Members, g
 		}
 	}
 	if verdict == (gang.Verdict{}) && g.IsGang() {
-		verdict = h.blockGangDrivers(&members)
+		verdict = h.drivers.blockGang(&members)
 	}
 	return g, members, verdict
 }

@@ -86,7 +86,7 @@ func (h *Scheduler) tick(now time.Time) {
 	h.releaseBlocked()
 	h.retryGated()
 	h.retryFallen()
-	h.retryDrivers()
+	h.drivers.retry()
 	h.retries.retryTurns()
 	if h.retries.leads.Load() {
 		h.reporter.tellOfTurns()
@@ -114,8 +114,8 @@ func (h *Scheduler) waitForWork(ctx context.Context, tick <-chan time.Time, now 
 	case <-ctx.Done():
 	case <-h.engine.Wanted():
 	case <-h.doubted.wanted:
-	case <-h.driversChanged:
-		h.retryDrivers()
+	case <-h.drivers.driversChanged:
+		h.drivers.retry()
 	case <-h.quotas.PlentyEnds():
 	case <-moment:
 	case <-tick:

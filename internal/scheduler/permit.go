@@ -51,7 +51,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 		p.sched.outcomeKnown(pod)
 	}
 	p.sched.records.GivesUp(string(pod.UID), p.sched.index.keyOf(pod), node)
-	p.sched.touchDrivers(pod)
+	p.sched.drivers.touch(pod)
 	if g := p.sched.index.gangOf(pod); g != nil {
 		p.sched.releases.plan(g.Key, pod, fmt.Sprintf("member %s could not take its place on %s", pod.Name, node))
 		return

@@ -87,7 +87,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 // can have room, and skips Filter if nothing is reserved. A pod with a reservation is confined to
 // the reserved node. If it does not fit there, its next cycle looks at all nodes.
 func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
-	if v := p.sched.blockSingleDriver(pod); v != (gang.Verdict{}) {
+	if v := p.sched.drivers.blockSingle(pod); v != (gang.Verdict{}) {
 		return nil, p.rejectDriver(state, v)
 	}
 	if p.sched.quotas.Used() {

@@ -88,8 +88,6 @@ type Scheduler struct {
 	judgeNext time.Time
 	// unbound records the preemptions whose preemptor was not bound.
 	unbound *engine.Unbound
-	// driversChanged has a value if the main loop must check the blocked drivers.
-	driversChanged chan struct{}
 	// doubted records the nodes whose reservations may no longer fit.
 	doubted *doubts
 	// runs determines since when groups have enough running members.
@@ -124,6 +122,7 @@ type Scheduler struct {
 	steps    *stepper
 	retries  *retries
 	releases *releases
+	drivers  *driverBounds
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes
@@ -161,7 +160,7 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 		engine: e, gangs: e.Gangs, records: e.Pods, reserved: e.Reservations, waits: e.Waits, turns: e.Turns, unbound: e.Unbound,
 		evictor: in.Evictor, handle: handle, finished: finished, metrics: in.Metrics, clock: in.Clock,
 		decisions: in.Decisions, recorder: in.Recorder, refused: in.Refused, doubted: newDoubts(r.hasNode),
-		driversChanged: make(chan struct{}, 1), wanted: &wants{},
+		wanted: &wants{},
 	}
 	if h.recorder == nil {
 		h.recorder = noRecorder{}

@@ -177,7 +177,7 @@ func (h *Scheduler) queueBlocks(pod *corev1.Pod) gang.Verdict {
 		h.turns.Forget(key)
 	}
 	if _, drives := h.index.driverOf(pod); v != (gang.Verdict{}) || !drives {
-		// For a driver that may use its queue, blockSingleDriver sets the condition.
+		// For a driver that may use its queue, drivers.blockSingle sets the condition.
 		h.placements.setBlocked(pod, v)
 	}
 	return v

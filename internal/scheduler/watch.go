@@ -263,7 +263,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.endWait(podKey(pod), decisionlog.Bound)
 		h.followDeparture(pod)
 	}
-	h.touchDrivers(pod)
+	h.drivers.touch(pod)
 	key, ok := h.index.groupOf(pod)
 	if ok && pod.Spec.NodeName == "" && h.index.profiles.of(pod.Spec.SchedulerName) != nil {
 		h.gangs.CheckReport(gangKey(key), h.clock.Now())
@@ -384,7 +384,7 @@ func (h *Scheduler) podLeft(pod *corev1.Pod) {
 	h.nominates(pod, engine.Nomination{})
 	h.steps.step(leavingOf(pod))
 	h.endWait(podKey(pod), decisionlog.Gone)
-	h.touchDrivers(pod)
+	h.drivers.touch(pod)
 	if key, ok := h.index.groupOf(pod); ok {
 		h.memberLeft(key, pod)
 	}
