@@ -52,7 +52,7 @@ func (h *Scheduler) run(ctx context.Context) {
 		// turns from now on.
 		lull := h.turns.IsGathering(now)
 		if h.turns.AnyFree() || !lull && h.turns.CanBegin(now) {
-			h.followPlenty(now)
+			h.plenty.follow(now)
 		}
 		// 4. Begin the next turns. During a burst of new workloads, wait until it has ended.
 		if !lull {
@@ -99,7 +99,7 @@ func (h *Scheduler) tick(now time.Time) {
 func (h *Scheduler) waitForWork(ctx context.Context, tick <-chan time.Time, now time.Time) (ticked bool) {
 	var moment <-chan time.Time
 	at, ok := h.engine.NextLook(now)
-	if next, due := h.nextJudgement(); due && (!ok || next.Before(at)) {
+	if next, due := h.plenty.nextJudgement(); due && (!ok || next.Before(at)) {
 		at, ok = next, true
 	}
 	if next, delayed := h.changes.nextLook(); delayed && (!ok || next.Before(at)) {
@@ -283,7 +283,7 @@ func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
 	case admission.NotEntered:
 	}
 	waiter := h.placements.waiter(key, pod, name)
-	passes := h.isAdmittedFreely(pod, &waiter)
+	passes := h.plenty.isAdmittedFreely(pod, &waiter)
 	if !passes {
 		h.turns.Enter(waiter, h.clock.Now())
 	}

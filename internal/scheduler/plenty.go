@@ -7,12 +7,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/filters"
+	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
+
+// plenty admits workloads without a turn while all queued work has room. The main loop calls its methods,
+// except isAdmittedFreely.
+type plenty struct {
+	index  *clusterIndex
+	ledger *ledger
+	quotas *queue.Ledger
+	handle framework.Framework
+	turns  *admission.List
+	clock  clock.WithTicker
+
+	// judgeNext is the earliest time of the next check whether all queued work has room.
+	judgeNext time.Time
+}
 
 // judgeAgain is the minimum pause between two checks whether all queued work has room. Each check
 // reads all nodes.
@@ -27,48 +44,48 @@ const judgeRest = 10
 
 // isAdmittedFreely reports whether a new workload is admitted without a turn, because all queued
 // work has room. PreEnqueue calls it, under the lock of the scheduler's queue.
-func (h *Scheduler) isAdmittedFreely(pod *corev1.Pod, w *admission.Waiter) bool {
-	if !h.ledger.hasPlenty(w.Queue) {
+func (y *plenty) isAdmittedFreely(pod *corev1.Pod, w *admission.Waiter) bool {
+	if !y.ledger.hasPlenty(w.Queue) {
 		return false
 	}
-	if !w.Key.Gang && !h.quotas.Knows(pod.UID) {
+	if !w.Key.Gang && !y.quotas.Knows(pod.UID) {
 		// The scheduler's queue may receive the pod before the quota ledger does, so add the pod
 		// here.
-		h.ledger.recharge(pod)
+		y.ledger.recharge(pod)
 	}
-	return h.ledger.isServable(w.Key) && h.ledger.hasPlenty(w.Queue) && h.turns.Pass(*w, h.clock.Now())
+	return y.ledger.isServable(w.Key) && y.ledger.hasPlenty(w.Queue) && y.turns.Pass(*w, y.clock.Now())
 }
 
-// followPlenty recalls the workloads that were admitted without a turn, if the room no longer
+// follow recalls the workloads that were admitted without a turn, if the room no longer
 // suffices for all queued work. The main loop calls it.
-func (h *Scheduler) followPlenty(now time.Time) {
-	if h.judgePlenty(now) {
-		h.turns.Recall(h.ledger.hasPlenty)
+func (y *plenty) follow(now time.Time) {
+	if y.judge(now) {
+		y.turns.Recall(y.ledger.hasPlenty)
 	}
 }
 
 // nextJudgement returns the earliest time of the next check for room. It returns false if no
 // workload that was admitted without a turn depends on the check. The main loop calls it.
-func (h *Scheduler) nextJudgement() (time.Time, bool) {
-	return h.judgeNext, h.turns.AnyFree() && h.index.profiles.knowFilters() && !h.quotas.Judged()
+func (y *plenty) nextJudgement() (time.Time, bool) {
+	return y.judgeNext, y.turns.AnyFree() && y.index.profiles.knowFilters() && !y.quotas.Judged()
 }
 
-// judgePlenty checks whether all queued work has room, if the last result is no longer valid. It
+// judge checks whether all queued work has room, if the last result is no longer valid. It
 // does not check limits. It reports whether the result that hasPlenty returns is up to date. Before
 // the first check, hasPlenty returns false. The main loop calls it.
-func (h *Scheduler) judgePlenty(now time.Time) bool {
-	if !h.index.profiles.knowFilters() || h.quotas.Judged() {
+func (y *plenty) judge(now time.Time) bool {
+	if !y.index.profiles.knowFilters() || y.quotas.Judged() {
 		return true
 	}
-	if now.Before(h.judgeNext) {
+	if now.Before(y.judgeNext) {
 		return false
 	}
-	pause, began := judgeAgainInVain, h.clock.Now()
-	if h.quotas.Judge(func(name corev1.ResourceName) bool { return filters.Delegates(h.handle, name) }) {
+	pause, began := judgeAgainInVain, y.clock.Now()
+	if y.quotas.Judge(func(name corev1.ResourceName) bool { return filters.Delegates(y.handle, name) }) {
 		pause = judgeAgain
 	}
-	ended := h.clock.Now()
-	h.judgeNext = ended.Add(max(pause, judgeRest*ended.Sub(began)))
+	ended := y.clock.Now()
+	y.judgeNext = ended.Add(max(pause, judgeRest*ended.Sub(began)))
 	return true
 }
 

@@ -84,8 +84,6 @@ type Scheduler struct {
 	reserved *engine.Reservations
 	waits    *engine.Waits
 	turns    *admission.List
-	// judgeNext is the earliest time of the next check whether all queued work has room.
-	judgeNext time.Time
 	// unbound records the preemptions whose preemptor was not bound.
 	unbound *engine.Unbound
 	// doubted records the nodes whose reservations may no longer fit.
@@ -123,6 +121,7 @@ type Scheduler struct {
 	retries  *retries
 	releases *releases
 	drivers  *driverBounds
+	plenty   *plenty
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes
