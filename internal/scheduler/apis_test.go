@@ -145,7 +145,7 @@ func TestPodOfTwoGroups(t *testing.T) {
 			if names := r.active(); len(names) > 0 {
 				t.Fatalf("%v go to the queue", names)
 			}
-			if status := r.sched.gatePod(torn); !strings.Contains(status.Message(), `"other"`) || !strings.Contains(status.Message(), `"g"`) {
+			if status := r.sched.gates.pod(torn); !strings.Contains(status.Message(), `"other"`) || !strings.Contains(status.Message(), `"g"`) {
 				t.Errorf("It is gated by %v", status)
 			}
 			patch := []byte(`{"metadata":{"resourceVersion":"2","labels":{"` + v1alpha1.LabelPodGroup + `":"g"}}}`)

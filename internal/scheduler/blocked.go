@@ -10,31 +10,31 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// retryGated retries gangs that were gated and that the gate would admit now. Most changes retry a
+// retry retries gangs that were gated and that the gate would admit now. Most changes retry a
 // gang at once. But some causes end by several separate events, and members that the gate blocks
 // get no events (see [Gate]). For example, the leader may be gated itself when other members are
 // created.
-func (h *Scheduler) retryGated() {
-	moved := h.moved.Swap(false)
-	for key, reason := range h.gangs.Judged() {
-		if !isGateReason(reason) || h.turns.Holds(key) {
+func (gs *gates) retry() {
+	moved := gs.moved.Swap(false)
+	for key, reason := range gs.gangs.Judged() {
+		if !isGateReason(reason) || gs.turns.Holds(key) {
 			// The gang has passed the gate and is in the queue. The recorded verdict may be
 			// outdated until its turn ends.
 			continue
 		}
-		if _, members, verdict := h.gate(nameOf(key)); verdict == (gang.Verdict{}) && len(members.Pending) > 0 {
-			h.retries.soon(nameOf(key))
+		if _, members, verdict := gs.of(nameOf(key)); verdict == (gang.Verdict{}) && len(members.Pending) > 0 {
+			gs.retries.soon(nameOf(key))
 		}
 	}
-	for _, lead := range h.gangs.Leads() {
-		h.retryLed(&lead)
+	for _, lead := range gs.gangs.Leads() {
+		gs.retryLed(&lead)
 	}
 	if !moved {
 		return
 	}
-	for _, key := range h.gangs.Unled() {
-		if members := h.placements.members(nameOf(key)); len(members.Pending) > 0 && !h.waits.Evicting(key) {
-			h.retries.soon(nameOf(key))
+	for _, key := range gs.gangs.Unled() {
+		if members := gs.placements.members(nameOf(key)); len(members.Pending) > 0 && !gs.waits.Evicting(key) {
+			gs.retries.soon(nameOf(key))
 		}
 	}
 }
@@ -49,29 +49,29 @@ func (h *Scheduler) retryGated() {
 // Such changes can come without an event for the gang. A plugin's events reach only the pods that
 // this plugin gates. The queue stops at the first plugin that gates a pod, so members that
 // ReprieveGate gates do not get the events of other plugins.
-func (h *Scheduler) retryLed(lead *engine.Lead) {
+func (gs *gates) retryLed(lead *engine.Lead) {
 	key := nameOf(lead.Gang)
-	g, ok := h.index.groups.Group(key)
-	if !ok || h.waits.Evicting(lead.Gang) || h.turns.Holds(lead.Gang) {
+	g, ok := gs.index.groups.Group(key)
+	if !ok || gs.waits.Evicting(lead.Gang) || gs.turns.Holds(lead.Gang) {
 		return
 	}
-	members := h.placements.members(key)
+	members := gs.placements.members(key)
 	if lead.Yielded {
-		if _, _, verdict := h.gate(key); verdict != (gang.Verdict{}) {
+		if _, _, verdict := gs.of(key); verdict != (gang.Verdict{}) {
 			// The gate blocks the gang. The gang is retried when the gate's cause ends.
 			return
 		}
 		able := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool {
-			return members.Reserved.Has(pod.UID) || !h.index.entersQueue(pod)
+			return members.Reserved.Has(pod.UID) || !gs.index.entersQueue(pod)
 		})
-		if len(able) > 0 && len(able) >= h.placements.lacking(g, &members, able) {
-			h.retries.soon(key)
+		if len(able) > 0 && len(able) >= gs.placements.lacking(g, &members, able) {
+			gs.retries.soon(key)
 		}
 		return
 	}
 	at := slices.IndexFunc(members.Pending, func(pod *corev1.Pod) bool { return string(pod.UID) == lead.Leader })
-	if at >= 0 && !members.Reserved.Has(members.Pending[at].UID) && !h.index.entersQueue(members.Pending[at]) {
-		h.retries.nextLeader(key, members.Pending[at].UID)
+	if at >= 0 && !members.Reserved.Has(members.Pending[at].UID) && !gs.index.entersQueue(members.Pending[at]) {
+		gs.retries.nextLeader(key, members.Pending[at].UID)
 	}
 }
 

@@ -73,7 +73,7 @@ func TestTurnOfABasicGroupThatHasGone(t *testing.T) {
 	r.create(p)
 	r.eventually("it has its turn", func() bool { return r.sched.turns.TurnOf(podKey(p), "a") == admission.Admitted })
 	r.groups.drop(key("g"))
-	if r.sched.gatePod(p).IsSuccess() {
+	if r.sched.gates.pod(p).IsSuccess() {
 		t.Fatal("it passes the gate")
 	}
 	if turn := r.sched.turns.TurnOf(podKey(p), "a"); turn != admission.NotEntered {
@@ -148,7 +148,7 @@ func TestJudgedAsItLeft(t *testing.T) {
 	r.eventually("it lacks a member", func() bool { return r.sched.gangs.Len() == 1 })
 	r.remove(p)
 	r.eventually("it is forgotten", func() bool { return r.sched.gangs.Len() == 0 })
-	r.sched.gatePod(p)
+	r.sched.gates.pod(p)
 	if n := r.sched.engine.Len(); n > 0 {
 		t.Errorf("%d facts are left about a gang whose last member is gone", n)
 	}

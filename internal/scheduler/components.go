@@ -8,4 +8,5 @@ func connect(h *Scheduler) {
 	h.releases = &releases{index: h.index, placements: h.placements, ledger: h.ledger, quotas: h.quotas, evictor: h.evictor, handle: h.handle, gangs: h.gangs, records: h.records, reserved: h.reserved, waits: h.waits, wanted: h.wanted, metrics: h.metrics, steps: h.steps, retries: h.retries}
 	h.drivers = &driverBounds{index: h.index, placements: h.placements, ledger: h.ledger, gangs: h.gangs, records: h.records, reserved: h.reserved, waits: h.waits, turns: h.turns, clock: h.clock, retries: h.retries, driversChanged: make(chan struct{}, 1)}
 	h.plenty = &plenty{index: h.index, ledger: h.ledger, quotas: h.quotas, handle: h.handle, turns: h.turns, clock: h.clock}
+	h.gates = &gates{index: h.index, placements: h.placements, ledger: h.ledger, quotas: h.quotas, gangs: h.gangs, reserved: h.reserved, waits: h.waits, turns: h.turns, clock: h.clock, steps: h.steps, retries: h.retries, releases: h.releases, drivers: h.drivers, plenty: h.plenty}
 }

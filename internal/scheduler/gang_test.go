@@ -300,7 +300,7 @@ func TestMemberThatIsHeldBackDoesNotLead(t *testing.T) {
 	held.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x"}}
 	r.create(append(members("g", 2, "1", 0), held)...)
 	r.sched.gangs.MemberLeaves(gangKey(key("g")), r.sched.gangs.Leader(gangKey(key("g"))))
-	if status := r.sched.gatePod(held); !status.IsSuccess() {
+	if status := r.sched.gates.pod(held); !status.IsSuccess() {
 		t.Errorf("PreEnqueue: %v, want what others say to count", status)
 	}
 	if leader := r.sched.gangs.Leader(gangKey(key("g"))); leader != "" {

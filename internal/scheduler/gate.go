@@ -4,16 +4,43 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/utils/clock"
 
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/queue"
 )
+
+// gates determines why a workload is blocked, and records the cause. PreEnqueue, PreFilter and the main
+// loop ask it. It is safe for concurrent use.
+type gates struct {
+	index      *clusterIndex
+	placements *placements
+	ledger     *ledger
+	quotas     *queue.Ledger
+	gangs      *engine.Gangs
+	reserved   *engine.Reservations
+	waits      *engine.Waits
+	turns      *admission.List
+	clock      clock.WithTicker
+	steps      *stepper
+	retries    *retries
+	releases   *releases
+	drivers    *driverBounds
+	plenty     *plenty
+
+	// moved is true if any pod has got or left a node since gates.retry last checked the gangs
+	// without a leader.
+	moved atomic.Bool
+}
 
 // GateName is the name of Reprieve's PreEnqueue plugin, which gates pods.
 const GateName = "ReprieveGate"
@@ -65,7 +92,7 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 		},
 		QueueingHintFn: func(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 			before, ok := oldObj.(*corev1.Pod)
-			if ok && before.UID == pod.UID && reconciled(before, pod) || g.sched.updated(pod, newObj) {
+			if ok && before.UID == pod.UID && reconciled(before, pod) || g.sched.gates.updated(pod, newObj) {
 				return fwk.Queue, nil
 			}
 			return fwk.QueueSkip, nil
@@ -82,56 +109,56 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 //
 // The queue calls PreEnqueue under its own lock, so PreEnqueue must not call the queue.
 func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
-	return g.sched.gatePod(pod)
+	return g.sched.gates.pod(pod)
 }
 
-func (h *Scheduler) gatePod(pod *corev1.Pod) *fwk.Status {
-	h.steps.ensurePresent(pod)
-	if v := h.index.derived.Hold(pod); v != (gang.Verdict{}) {
+func (gs *gates) pod(pod *corev1.Pod) *fwk.Status {
+	gs.steps.ensurePresent(pod)
+	if v := gs.index.derived.Hold(pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
-	key, ok := h.index.groupOf(pod)
+	key, ok := gs.index.groupOf(pod)
 	if !ok {
-		if v := h.queueBlocks(pod); v != (gang.Verdict{}) {
+		if v := gs.queueBlocks(pod); v != (gang.Verdict{}) {
 			return gated(v.Message)
 		}
-		return h.gateSingle(pod)
+		return gs.single(pod)
 	}
 	if v := gang.Contradiction(pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
-	if _, planned := h.gangs.PlannedNode(gangKey(key), string(pod.UID)); planned {
-		if h.gangs.Next(gangKey(key)) != string(pod.UID) {
+	if _, planned := gs.gangs.PlannedNode(gangKey(key), string(pod.UID)); planned {
+		if gs.gangs.Next(gangKey(key)) != string(pod.UID) {
 			return gated(string(engine.HoldForOrder))
 		}
 		return nil
 	}
-	g, members, verdict := h.gate(key)
+	g, members, verdict := gs.of(key)
 	if verdict != (gang.Verdict{}) {
-		h.blockGroup(key, pod, verdict)
+		gs.blockGroup(key, pod, verdict)
 		return gated(verdict.Message)
 	}
-	h.placements.notHeldAnyMore(key)
-	if v := gang.Outranked(h.index.derived, h.index.groups, pod); v != (gang.Verdict{}) {
+	gs.placements.notHeldAnyMore(key)
+	if v := gang.Outranked(gs.index.derived, gs.index.groups, pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
 	if !g.IsGang() {
-		return h.gateSingle(pod)
+		return gs.single(pod)
 	}
 	// Forget the turn of the single pod, because its group may have become a gang since.
-	h.turns.Forget(podKey(pod))
-	if !h.index.entersQueue(pod) {
+	gs.turns.Forget(podKey(pod))
+	if !gs.index.entersQueue(pod) {
 		// Another plugin gates the pod, so the queue does not admit it. It must not become the
 		// leader.
 		return nil
 	}
-	if h.waits.StopForEviction(gangKey(key)) {
+	if gs.waits.StopForEviction(gangKey(key)) {
 		return gated(holdForEviction)
 	}
-	if h.waitsForTurn(pod) {
+	if gs.waitsForTurn(pod) {
 		return gated(holdForTurn)
 	}
-	a := h.gangs.Admit(gangKey(key), string(pod.UID), h.index.canLead(&members))
+	a := gs.gangs.Admit(gangKey(key), string(pod.UID), gs.index.canLead(&members))
 	if a == engine.AdmitPlanned || a == engine.AdmitLeader {
 		return nil
 	}
@@ -140,20 +167,20 @@ func (h *Scheduler) gatePod(pod *corev1.Pod) *fwk.Status {
 
 // blockGroup records why the group of a pod is blocked. The group and the pod leave their queue, so
 // that other workloads do not wait for them.
-func (h *Scheduler) blockGroup(key types.NamespacedName, pod *corev1.Pod, verdict gang.Verdict) {
-	h.gangs.SetVerdict(gangKey(key), verdict)
-	h.turns.Forget(gangKey(key))
-	h.turns.Forget(podKey(pod))
+func (gs *gates) blockGroup(key types.NamespacedName, pod *corev1.Pod, verdict gang.Verdict) {
+	gs.gangs.SetVerdict(gangKey(key), verdict)
+	gs.turns.Forget(gangKey(key))
+	gs.turns.Forget(podKey(pod))
 }
 
-func (h *Scheduler) gateSingle(pod *corev1.Pod) *fwk.Status {
-	if h.waits.StopForEviction(podKey(pod)) {
+func (gs *gates) single(pod *corev1.Pod) *fwk.Status {
+	if gs.waits.StopForEviction(podKey(pod)) {
 		return gated(holdForEviction)
 	}
-	if v := h.drivers.blockSingle(pod); v != (gang.Verdict{}) {
+	if v := gs.drivers.blockSingle(pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
-	if h.index.entersQueue(pod) && h.waitsForTurn(pod) {
+	if gs.index.entersQueue(pod) && gs.waitsForTurn(pod) {
 		return gated(holdForTurn)
 	}
 	return nil
@@ -166,19 +193,19 @@ const (
 	holdForEviction = "room is being made for it"
 )
 
-// gate returns a group, its current members, and the reason why they are blocked; the zero Verdict
+// of returns a group, its current members, and the reason why they are blocked; the zero Verdict
 // if they are not. If the queue blocks the group, gate adds that cause to the waiting list.
-func (h *Scheduler) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
-	members := h.placements.members(key)
-	g, verdict := h.placements.lacks(key, &members)
-	if verdict == (gang.Verdict{}) && h.ledger.asksForQueues() {
-		claim := func() gang.Verdict { return h.ledger.claimOfGroup(g, &members).Bar }
+func (gs *gates) of(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
+	members := gs.placements.members(key)
+	g, verdict := gs.placements.lacks(key, &members)
+	if verdict == (gang.Verdict{}) && gs.ledger.asksForQueues() {
+		claim := func() gang.Verdict { return gs.ledger.claimOfGroup(g, &members).Bar }
 		if claim() != (gang.Verdict{}) {
-			verdict = h.askQueue(gangKey(key), engine.Access, claim)
+			verdict = gs.askQueue(gangKey(key), engine.Access, claim)
 		}
 	}
 	if verdict == (gang.Verdict{}) && g.IsGang() {
-		verdict = h.drivers.blockGang(&members)
+		verdict = gs.drivers.blockGang(&members)
 	}
 	return g, members, verdict
 }
@@ -221,27 +248,27 @@ func gated(why string) *fwk.Status {
 
 // represents reports whether the retry of a workload goes to this pod: a single pod, or the leader
 // of a gang. It is false while the workload waits for its turn.
-func (h *Scheduler) represents(pod *corev1.Pod) bool {
-	if h.quotas.Used() && h.turns.Holds(h.index.keyOf(pod)) {
+func (gs *gates) represents(pod *corev1.Pod) bool {
+	if gs.quotas.Used() && gs.turns.Holds(gs.index.keyOf(pod)) {
 		return false
 	}
-	key, ok := h.index.groupOf(pod)
-	if !ok || h.index.gangOf(pod) == nil {
-		return !h.isEvictingFor(pod)
+	key, ok := gs.index.groupOf(pod)
+	if !ok || gs.index.gangOf(pod) == nil {
+		return !gs.isEvictingFor(pod)
 	}
-	leader := h.gangs.Leader(gangKey(key))
+	leader := gs.gangs.Leader(gangKey(key))
 	return leader == "" || leader == string(pod.UID)
 }
 
 // updated handles an update of a gated pod and reports whether to retry that pod. For a gang member
 // that is not the leader, updated schedules a retry of the gang instead.
-func (h *Scheduler) updated(pod *corev1.Pod, newObj any) bool {
-	if h.represents(pod) {
+func (gs *gates) updated(pod *corev1.Pod, newObj any) bool {
+	if gs.represents(pod) {
 		return true
 	}
 	if changed, ok := newObj.(*corev1.Pod); ok && changed.UID == pod.UID {
-		if key, ok := h.index.groupOf(pod); ok {
-			h.retries.soon(key)
+		if key, ok := gs.index.groupOf(pod); ok {
+			gs.retries.soon(key)
 		}
 	}
 	return false

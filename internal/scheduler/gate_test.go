@@ -106,7 +106,7 @@ func TestBoundedGroup(t *testing.T) {
 			if slices.Contains(active, "low") != !c.lowWaits && c.minCount == 0 || (len(active) == 0) != c.highWaits {
 				t.Errorf("%q are tried", active)
 			}
-			_, _, verdict := r.sched.gate(key("g"))
+			_, _, verdict := r.sched.gates.of(key("g"))
 			if (verdict.Reason == v1alpha1.ReasonPriorityAbovePods) != c.highWaits {
 				t.Errorf("the group hears %+v", verdict)
 			}

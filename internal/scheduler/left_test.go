@@ -307,7 +307,7 @@ func TestTurnOfAPodThatHasLeft(t *testing.T) {
 	r.waitBound("p")
 	r.remove(p)
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
-	r.sched.gatePod(p)
+	r.sched.gates.pod(p)
 	if n := r.sched.engine.Len(); n != 0 {
 		t.Errorf("%d entries are left of it", n)
 	}

@@ -84,7 +84,7 @@ func (h *Scheduler) tick(now time.Time) {
 	h.sweepStale(now)
 	h.sweepKept()
 	h.releaseBlocked()
-	h.retryGated()
+	h.gates.retry()
 	h.retryFallen()
 	h.drivers.retry()
 	h.retries.retryTurns()
@@ -251,41 +251,41 @@ func (t *retries) retryTurns() {
 
 // waitsForTurn reports whether a pod must wait for the turn of its workload. PreEnqueue calls it,
 // under the lock of the scheduler's queue.
-func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
-	if !h.quotas.Used() {
+func (gs *gates) waitsForTurn(pod *corev1.Pod) bool {
+	if !gs.quotas.Used() {
 		return false
 	}
-	claim := h.ledger.claimOf(pod)
-	name, key := claim.Queue, h.index.keyOf(pod)
+	claim := gs.ledger.claimOf(pod)
+	name, key := claim.Queue, gs.index.keyOf(pod)
 	if name == "" || claim.Bar != (gang.Verdict{}) {
 		// The pod may have belonged to a queue before.
-		h.turns.Forget(key)
+		gs.turns.Forget(key)
 		return false
 	}
-	if len(h.reserved.Of(key)) > 0 || key.Gang && h.placements.isPartlyThrough(key) {
+	if len(gs.reserved.Of(key)) > 0 || key.Gang && gs.placements.isPartlyThrough(key) {
 		// A gang that runs in part needs no turn, because its placed members are useless until it
 		// is whole. It may still be queued: for its surplus, after a recall, or from the time
 		// before this scheduler led. Nothing has retried the gang while it was queued, so retry it
 		// here.
-		if h.turns.TurnOf(key, name) == admission.Admitted {
+		if gs.turns.TurnOf(key, name) == admission.Admitted {
 			return false
 		}
-		if h.turns.AdmitDirectly(h.placements.waiter(key, pod, name), h.clock.Now()) && key.Gang {
-			h.retries.soon(nameOf(key))
+		if gs.turns.AdmitDirectly(gs.placements.waiter(key, pod, name), gs.clock.Now()) && key.Gang {
+			gs.retries.soon(nameOf(key))
 		}
 		return false
 	}
-	switch h.turns.TurnOf(key, name) {
+	switch gs.turns.TurnOf(key, name) {
 	case admission.Admitted:
 		return false
 	case admission.Held:
 		return true
 	case admission.NotEntered:
 	}
-	waiter := h.placements.waiter(key, pod, name)
-	passes := h.plenty.isAdmittedFreely(pod, &waiter)
+	waiter := gs.placements.waiter(key, pod, name)
+	passes := gs.plenty.isAdmittedFreely(pod, &waiter)
 	if !passes {
-		h.turns.Enter(waiter, h.clock.Now())
+		gs.turns.Enter(waiter, gs.clock.Now())
 	}
 	return !passes
 }

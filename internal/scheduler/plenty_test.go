@@ -51,7 +51,7 @@ func TestPassesWherePlenty(t *testing.T) {
 	r.create(one)
 	r.eventually("it goes on", func() bool { return len(r.active()) == 2 })
 	r.sched.turns.Forget(podKey(one))
-	if r.sched.waitsForTurn(one) || r.sched.turns.TurnOf(podKey(one), "a") != admission.Admitted {
+	if r.sched.gates.waitsForTurn(one) || r.sched.turns.TurnOf(podKey(one), "a") != admission.Admitted {
 		t.Error("the pod waits for its turn")
 	}
 	if _, seated := r.sched.turns.Position(podKey(one)); seated {

@@ -32,7 +32,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	}
 	made, decided := decisionOf(state)
 	atLimit := decided && made.pre.atLimit
-	if v := p.sched.blockedByQueue(pod); v != (gang.Verdict{}) && !atLimit {
+	if v := p.sched.gates.blockedByQueue(pod); v != (gang.Verdict{}) && !atLimit {
 		p.sched.turns.TurnFailed(p.sched.index.keyOf(pod))
 		// Release the reservations of the pod, so that other workloads can use the room.
 		pre := p.podPreemptor(pod)

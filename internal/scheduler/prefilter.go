@@ -56,10 +56,10 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return p.confine(state, pod, node)
 	}
 	p.sched.gangs.ListsMembers(gangKey(key))
-	g, members, verdict := p.sched.gate(key)
+	g, members, verdict := p.sched.gates.of(key)
 	if verdict != (gang.Verdict{}) {
 		// The gang passed PreEnqueue, but is blocked now.
-		p.sched.blockGroup(key, pod, verdict)
+		p.sched.gates.blockGroup(key, pod, verdict)
 		if verdict.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 			return nil, p.rejectDriver(state, verdict)
 		}
@@ -93,7 +93,7 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 	if p.sched.quotas.Used() {
 		p.sched.records.TakesTurn(string(pod.UID))
 	}
-	if v := p.sched.blockedByQueue(pod); v != (gang.Verdict{}) {
+	if v := p.sched.gates.blockedByQueue(pod); v != (gang.Verdict{}) {
 		pre := p.podPreemptor(pod)
 		made, v, err := p.atLimit(ctx, pre, v)
 		if err != nil {
@@ -221,7 +221,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		p.sched.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonPending, Message: d.Message})
 	}
 	p.sched.membersLeft(g.Key, pre.pods)
-	if v := p.sched.blockedWhilePlanned(g.Key, leader); v != (gang.Verdict{}) {
+	if v := p.sched.gates.blockedWhilePlanned(g.Key, leader); v != (gang.Verdict{}) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
 	if _, planned := p.sched.gangs.PlannedNode(gangKey(g.Key), string(leader.UID)); nodes[string(leader.UID)] != "" && !planned {
@@ -252,14 +252,14 @@ func (p *Plugin) lacksAbleMembers(state fwk.CycleState, pre *preemptor, leader *
 
 // blockedWhilePlanned releases the new plan of a gang if a cause blocks the gang, and returns the
 // cause. The event of that cause came before the plan existed, so its handler released nothing.
-func (h *Scheduler) blockedWhilePlanned(key types.NamespacedName, leader *corev1.Pod) gang.Verdict {
-	if h.gangs.Planned(gangKey(key)) == 0 {
+func (gs *gates) blockedWhilePlanned(key types.NamespacedName, leader *corev1.Pod) gang.Verdict {
+	if gs.gangs.Planned(gangKey(key)) == 0 {
 		return gang.Verdict{}
 	}
-	_, _, v := h.gate(key)
+	_, _, v := gs.of(key)
 	if v != (gang.Verdict{}) {
-		h.blockGroup(key, leader, v)
-		h.releases.plan(key, nil, v.Message)
+		gs.blockGroup(key, leader, v)
+		gs.releases.plan(key, nil, v.Message)
 	}
 	return v
 }
@@ -286,7 +286,7 @@ func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision
 	if len(pre.rounds) > 0 {
 		return p.decideRounds(ctx, pre)
 	}
-	if v := p.sched.askQueue(pre.key, engine.Queue, func() gang.Verdict { return p.sched.ledger.withinLimits(pre) }); v != (gang.Verdict{}) {
+	if v := p.sched.gates.askQueue(pre.key, engine.Queue, func() gang.Verdict { return p.sched.ledger.withinLimits(pre) }); v != (gang.Verdict{}) {
 		return p.atLimit(ctx, *pre, v)
 	}
 	made, err := p.decide(ctx, *pre)

@@ -62,7 +62,7 @@ func (p *Plugin) Preview(ctx context.Context, pod *corev1.Pod) (Preview, error) 
 	if v := gang.Contradiction(pod); v != (gang.Verdict{}) {
 		return Preview{Held: v}, nil
 	}
-	g, members, verdict := p.sched.gate(key)
+	g, members, verdict := p.sched.gates.of(key)
 	if verdict != (gang.Verdict{}) {
 		gang.SortByAge(members.Pending)
 		return Preview{Held: verdict, Pods: members.Pending}, nil
@@ -113,7 +113,7 @@ func (p *Plugin) previewPod(ctx context.Context, pod *corev1.Pod) (Preview, erro
 		return Preview{Held: v, Pods: []*corev1.Pod{pod}}, nil
 	}
 	pre := p.podPreemptor(pod)
-	if v := p.sched.blockedByQueue(pod); v != (gang.Verdict{}) {
+	if v := p.sched.gates.blockedByQueue(pod); v != (gang.Verdict{}) {
 		made, v, err := p.atLimit(ctx, pre, v)
 		return p.preview(ctx, &pre, made, v, err)
 	}

@@ -137,7 +137,7 @@ func TestSynchronous(t *testing.T) {
 			if !made {
 				t.Fatal("the cycle has ended before the calls")
 			}
-			if r.sched.isEvictingFor(p) {
+			if r.sched.gates.isEvictingFor(p) {
 				t.Error("the preemptor is gated")
 			}
 			if reserved := !r.sched.reserved.Empty(); reserved != (failure == nil) {

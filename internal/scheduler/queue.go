@@ -45,13 +45,13 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 // hintAny retries a workload after a change that any workload may use. It retries single pods
 // without evictions under way and, of each gang, the member that plans.
 func (p *Plugin) hintAny(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	return p.hint(p.sched.represents(pod)), nil
+	return p.hint(p.sched.gates.represents(pod)), nil
 }
 
 // hintGang retries gangs, and single pods that claim devices or local volumes. A decision may have
 // rejected such pods because of a filter.
 func (p *Plugin) hintGang(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	return p.hint((p.sched.index.gangOf(pod) != nil || filters.IsClaimant(p.handle, pod)) && p.sched.represents(pod)), nil
+	return p.hint((p.sched.index.gangOf(pod) != nil || filters.IsClaimant(p.handle, pod)) && p.sched.gates.represents(pod)), nil
 }
 
 // hintSensitive retries gangs whose members depend on more than room, such as other pods, volumes
@@ -62,7 +62,7 @@ func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Qu
 		key, _ := p.sched.index.groupOf(pod)
 		sensitive = p.sched.gangs.PodSensitive(gangKey(key))
 	}
-	return p.hint(sensitive && p.sched.represents(pod)), nil
+	return p.hint(sensitive && p.sched.gates.represents(pod)), nil
 }
 
 // hintClaim is hintSensitive for a change of a ResourceClaim. It skips changes that neither release
@@ -111,7 +111,7 @@ func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
 // return to the queue instead of being deleted, this is the only event, because no informer reports
 // their return.
 func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
-	if !p.sched.represents(pod) || p.sched.waits.WaitsFor(p.sched.index.keyOf(pod), engine.Nodes) {
+	if !p.sched.gates.represents(pod) || p.sched.waits.WaitsFor(p.sched.index.keyOf(pod), engine.Nodes) {
 		return fwk.QueueSkip, nil
 	}
 	if gone, ok := oldObj.(*corev1.Pod); ok {
@@ -145,7 +145,7 @@ func (p *Plugin) hintPodSeen(logger klog.Logger, pod *corev1.Pod, oldObj, newObj
 // hintPodUpdated handles an update of a pod that was rejected. The pod's gang is then planned
 // again.
 func (p *Plugin) hintPodUpdated(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
-	return p.hint(p.sched.updated(pod, newObj)), nil
+	return p.hint(p.sched.gates.updated(pod, newObj)), nil
 }
 
 // isStuckWith reports whether a pod is a member of a group whose plan has been rejected twice.

@@ -102,14 +102,14 @@ func TestReplacementOfAMember(t *testing.T) {
 	r.sched.retries.leads.Store(false)
 	again := pod("g-2", "g", "1", 0)
 	r.create(again)
-	if !r.sched.waitsForTurn(again) || r.sched.represents(again) {
+	if !r.sched.gates.waitsForTurn(again) || r.sched.gates.represents(again) {
 		t.Error("what a whole gang has more does not wait")
 	}
 	r.remove(members("g", 2, "1", 0)[0])
-	if r.sched.waitsForTurn(again) {
+	if r.sched.gates.waitsForTurn(again) {
 		t.Error("the replacement waits behind others")
 	}
-	if !r.sched.represents(again) {
+	if !r.sched.gates.represents(again) {
 		t.Error("the replacement hears of nothing that happens")
 	}
 }
@@ -437,7 +437,7 @@ func TestChargedBeforeItIsPromised(t *testing.T) {
 	r.create(p)
 	r.eventually("it has its turn", func() bool { return len(r.active()) > 0 })
 	r.sched.quotas.Forget(p.UID)
-	r.sched.blockedByQueue(p)
+	r.sched.gates.blockedByQueue(p)
 	if !r.sched.quotas.Knows(p.UID) {
 		t.Error("It is let through without being charged")
 	}

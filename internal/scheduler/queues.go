@@ -165,20 +165,20 @@ func (b *ledger) exceedsLimits(key workload.Key, reserved []*engine.Reservation)
 // verdict blocks the workload, the cause is added to the waiting list. If the cause ends during the
 // call, askQueue calls question again, up to a few times. After that, the workload is retried a
 // moment later.
-func (h *Scheduler) askQueue(key workload.Key, c engine.Cause, question func() gang.Verdict) gang.Verdict {
+func (gs *gates) askQueue(key workload.Key, c engine.Cause, question func() gang.Verdict) gang.Verdict {
 	const most = 3
 	for n := 1; ; n++ {
-		mark := h.waits.Mark()
+		mark := gs.waits.Mark()
 		v := question()
 		if v == (gang.Verdict{}) {
-			h.waits.Resolve(key, c)
+			gs.waits.Resolve(key, c)
 			return v
 		}
-		if h.waits.Wait(key, c, mark) {
+		if gs.waits.Wait(key, c, mark) {
 			return v
 		}
 		if n == most {
-			h.waits.Gather(key, h.clock.Now().Add(chargeDelay))
+			gs.waits.Gather(key, gs.clock.Now().Add(chargeDelay))
 			return v
 		}
 	}
@@ -443,18 +443,18 @@ func kindsOf(pods []*corev1.Pod) []string {
 
 // blockedByQueue returns the verdict if the queue of a single pod blocks it; the zero Verdict
 // otherwise. Either the pod may not use the queue, or a limit is reached.
-func (h *Scheduler) blockedByQueue(pod *corev1.Pod) gang.Verdict {
-	if v := h.queueBlocks(pod); v != (gang.Verdict{}) || !h.quotas.Used() {
+func (gs *gates) blockedByQueue(pod *corev1.Pod) gang.Verdict {
+	if v := gs.queueBlocks(pod); v != (gang.Verdict{}) || !gs.quotas.Used() {
 		return v
 	}
-	key := h.index.keyOf(pod)
-	return h.askQueue(key, engine.Queue, func() gang.Verdict {
-		c := h.ledger.claimOf(pod)
+	key := gs.index.keyOf(pod)
+	return gs.askQueue(key, engine.Queue, func() gang.Verdict {
+		c := gs.ledger.claimOf(pod)
 		if c.Bar != (gang.Verdict{}) {
 			return c.Bar
 		}
-		return h.ledger.withinLimits(&preemptor{
-			key: key, uid: pod.UID, queue: c.Queue, priority: h.index.priorityOf(pod), minCount: 1, pods: []*corev1.Pod{pod},
+		return gs.ledger.withinLimits(&preemptor{
+			key: key, uid: pod.UID, queue: c.Queue, priority: gs.index.priorityOf(pod), minCount: 1, pods: []*corev1.Pod{pod},
 		})
 	})
 }

@@ -66,9 +66,6 @@ type Scheduler struct {
 	// handle is the framework of the first profile. The frameworks of all profiles share the pods
 	// at Permit, the nominations and the queue, so one is enough.
 	handle framework.Framework
-	// moved is true if any pod has got or left a node since retryGated last checked the gangs
-	// without a leader.
-	moved atomic.Bool
 	// told has functions that report whether the informers' handlers have seen all objects that
 	// existed at the start. These are pods, finished pods, nodes, namespaces and classes.
 	told []cache.InformerSynced
@@ -122,6 +119,7 @@ type Scheduler struct {
 	releases *releases
 	drivers  *driverBounds
 	plenty   *plenty
+	gates    *gates
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes
@@ -256,7 +254,7 @@ func (h *Scheduler) HasSynced() bool {
 // Runs returns the Reader that determines since when groups have enough running members.
 func (h *Scheduler) Runs() *runs.Reader { return h.runs }
 
-func (h *Scheduler) isEvictingFor(pod *corev1.Pod) bool { return h.waits.Evicting(podKey(pod)) }
+func (gs *gates) isEvictingFor(pod *corev1.Pod) bool { return gs.waits.Evicting(podKey(pod)) }
 
 // backOff returns how long a preemptor must back off after an eviction. The first failure has no
 // backoff. Each further failure in a row doubles it, for example if permissions are missing. An

@@ -166,19 +166,19 @@ func (b *ledger) claimOfGroup(g *gang.Group, members *gang.Members) queue.Claim 
 
 // queueBlocks returns the verdict on a single pod that may not use its queue, or lacks a required
 // queue. Such a pod waits for a change of the queues. For other pods, the verdict is zero.
-func (h *Scheduler) queueBlocks(pod *corev1.Pod) gang.Verdict {
-	if !h.ledger.asksForQueues() {
+func (gs *gates) queueBlocks(pod *corev1.Pod) gang.Verdict {
+	if !gs.ledger.asksForQueues() {
 		return gang.Verdict{}
 	}
-	bar := func() gang.Verdict { return h.ledger.claimOf(pod).Bar }
+	bar := func() gang.Verdict { return gs.ledger.claimOf(pod).Bar }
 	key, v := podKey(pod), bar()
 	if v != (gang.Verdict{}) {
-		v = h.askQueue(key, engine.Access, bar)
-		h.turns.Forget(key)
+		v = gs.askQueue(key, engine.Access, bar)
+		gs.turns.Forget(key)
 	}
-	if _, drives := h.index.driverOf(pod); v != (gang.Verdict{}) || !drives {
+	if _, drives := gs.index.driverOf(pod); v != (gang.Verdict{}) || !drives {
 		// For a driver that may use its queue, drivers.blockSingle sets the condition.
-		h.placements.setBlocked(pod, v)
+		gs.placements.setBlocked(pod, v)
 	}
 	return v
 }

@@ -279,7 +279,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.endTurns(key)
 		h.endUnbound(key)
 		h.memberBound(key)
-		h.moved.Store(true)
+		h.gates.moved.Store(true)
 		h.gangs.CheckReported(gangKey(key), h.clock.Now())
 	case cameForward && pod.DeletionTimestamp == nil:
 		h.gangs.MemberComes(gangKey(key))
@@ -316,7 +316,7 @@ func (h *Scheduler) podDeleted(obj any) {
 	if !ok {
 		return
 	}
-	h.moved.Store(true)
+	h.gates.moved.Store(true)
 	h.recorder.Heard(pod, false)
 	h.startEnds(pod)
 	h.memberEnds(pod)
