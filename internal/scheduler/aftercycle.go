@@ -36,7 +36,7 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 func (h *Scheduler) attemptEnds(profile framework.Framework, pod *corev1.Pod, status *fwk.Status) (*fwk.Status, func()) {
 	attempt, returned := h.records.Ends(string(pod.UID))
 	status = h.failedAfterDecision(profile, pod, &attempt, status)
-	h.restoreNominations(attempt.HiddenOn, attempt.Hidden)
+	h.nominations.restore(attempt.HiddenOn, attempt.Hidden)
 	return status, func() { h.finishAttempt(pod, &attempt, returned, status) }
 }
 
@@ -65,7 +65,7 @@ func (h *Scheduler) finishAttempt(pod *corev1.Pod, attempt *engine.Attempt, retu
 // outcomeKnown records that one of this plugin's extension points has received the outcome of a
 // pod's cycle. It restores the nominations that were hidden from the cycle.
 func (h *Scheduler) outcomeKnown(pod *corev1.Pod) {
-	h.restoreNominations(h.records.Reveals(string(pod.UID)))
+	h.nominations.restore(h.records.Reveals(string(pod.UID)))
 	if key, turn := h.records.Hears(string(pod.UID)); turn && key.Gang {
 		h.gangs.Planning(key)
 	}

@@ -9,4 +9,5 @@ func connect(h *Scheduler) {
 	h.drivers = &driverBounds{index: h.index, placements: h.placements, ledger: h.ledger, gangs: h.gangs, records: h.records, reserved: h.reserved, waits: h.waits, turns: h.turns, clock: h.clock, retries: h.retries, driversChanged: make(chan struct{}, 1)}
 	h.plenty = &plenty{index: h.index, ledger: h.ledger, quotas: h.quotas, handle: h.handle, turns: h.turns, clock: h.clock}
 	h.gates = &gates{index: h.index, placements: h.placements, ledger: h.ledger, quotas: h.quotas, gangs: h.gangs, reserved: h.reserved, waits: h.waits, turns: h.turns, clock: h.clock, steps: h.steps, retries: h.retries, releases: h.releases, drivers: h.drivers, plenty: h.plenty}
+	h.nominations = &nominations{index: h.index, placements: h.placements, ledger: h.ledger, handle: h.handle, records: h.records, reserved: h.reserved, steps: h.steps, releases: h.releases}
 }

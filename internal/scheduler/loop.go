@@ -20,7 +20,7 @@ import (
 // to report to users. A standby keeps its caches up to date and does nothing else. Call Lead when
 // all pods and groups are known, and before the first pod is scheduled.
 func (h *Scheduler) Lead() {
-	h.inheritNominations()
+	h.nominations.inherit()
 	h.retries.leads.Store(true)
 	// Pods that were queued on the standby get their turns now.
 	h.retries.beginTurns(h.clock.Now())

@@ -23,6 +23,19 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
+// nominations keeps the framework's nominations in agreement with the reservations, which the framework
+// does not know. It is safe for concurrent use.
+type nominations struct {
+	index      *clusterIndex
+	placements *placements
+	ledger     *ledger
+	handle     framework.Framework
+	records    *engine.Pods
+	reserved   *engine.Reservations
+	steps      *stepper
+	releases   *releases
+}
+
 // releases takes back reservations and plans: it deletes their nominations, rejects the members at
 // Permit and cancels bindings. No other component ends a reservation early. It is safe for concurrent
 // use.
@@ -88,10 +101,10 @@ func (r *clusterIndex) nominationOf(pod *corev1.Pod) engine.Nomination {
 // nominates records the nomination of a pod. If this ends an earlier nomination of a pod without a
 // reservation, the workloads that waited for its room are retried. The framework retries only some
 // of them, because it compares own priorities and keeps nominations of terminating pods.
-func (h *Scheduler) nominates(pod *corev1.Pod, n engine.Nomination) {
-	ended := h.records.Nominates(string(pod.UID), n)
-	if ended != "" && ended != pod.Spec.NodeName && !h.reserved.Has(string(pod.UID)) {
-		h.steps.step(engine.RoomFreed{})
+func (nm *nominations) nominates(pod *corev1.Pod, n engine.Nomination) {
+	ended := nm.records.Nominates(string(pod.UID), n)
+	if ended != "" && ended != pod.Spec.NodeName && !nm.reserved.Has(string(pod.UID)) {
+		nm.steps.step(engine.RoomFreed{})
 	}
 }
 
@@ -109,20 +122,20 @@ func (b *ledger) nominatedNodes() sets.Set[string] {
 
 // nominatedOn returns the pods that are nominated to a node, have no reservation, and still wait
 // for a place. The framework also has nominations of deleted pods.
-func (h *Scheduler) nominatedOn(node string) []fwk.PodInfo {
-	return slices.DeleteFunc(h.handle.NominatedPodsForNode(node), func(pi fwk.PodInfo) bool {
-		return h.reserved.Has(string(pi.GetPod().UID)) || !h.index.awaitsPlace(pi.GetPod())
+func (nm *nominations) nominatedOn(node string) []fwk.PodInfo {
+	return slices.DeleteFunc(nm.handle.NominatedPodsForNode(node), func(pi fwk.PodInfo) bool {
+		return nm.reserved.Has(string(pi.GetPod().UID)) || !nm.index.awaitsPlace(pi.GetPod())
 	})
 }
 
 // dropInflated deletes the nominations of pods whose own priority is above their effective
 // priority, from the framework's memory. It reports whether there were any. Reservations keep the
 // room instead. The framework copies such nominations from the API again whenever a pod changes.
-func (h *Scheduler) dropInflated() (found bool) {
-	for uid, node := range h.records.Inflated() {
-		for _, nominated := range h.handle.NominatedPodsForNode(node) {
+func (nm *nominations) dropInflated() (found bool) {
+	for uid, node := range nm.records.Inflated() {
+		for _, nominated := range nm.handle.NominatedPodsForNode(node) {
 			if pod := nominated.GetPod(); string(pod.UID) == uid {
-				h.handle.DeleteNominatedPodIfExists(pod)
+				nm.handle.DeleteNominatedPodIfExists(pod)
 				found = true
 			}
 		}
@@ -141,38 +154,38 @@ func (h *Scheduler) dropInflated() (found bool) {
 //   - Nominations whose room need not be kept from the pod. The framework compares the pods' own
 //     priorities, and the priority of the pod's group may be higher. Reservations keep the room
 //     from other pods.
-func (h *Scheduler) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
-	own, standing := h.index.gangOf(pod), h.ledger.standingOf(pod)
-	for _, nominated := range h.handle.NominatedPodsForNode(node) {
+func (nm *nominations) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
+	own, standing := nm.index.gangOf(pod), nm.ledger.standingOf(pod)
+	for _, nominated := range nm.handle.NominatedPodsForNode(node) {
 		other := nominated.GetPod()
 		if other.UID == pod.UID {
 			continue
 		}
 		// The later members of the gang are not on the node yet. Their reservations keep the room.
-		key, grouped := h.index.groupOf(other)
-		promised := h.reserved.NodeOf(string(other.UID))
+		key, grouped := nm.index.groupOf(other)
+		promised := nm.reserved.NodeOf(string(other.UID))
 		outdated := own != nil && grouped && key == own.Key || promised != "" && promised != node
 		counts := corev1helpers.PodPriority(other) >= corev1helpers.PodPriority(pod)
-		if outdated || !h.index.awaitsPlace(other) || counts && !h.nominationStanding(other, node).KeepsFrom(standing) {
-			h.handle.DeleteNominatedPodIfExists(other)
+		if outdated || !nm.index.awaitsPlace(other) || counts && !nm.standing(other, node).KeepsFrom(standing) {
+			nm.handle.DeleteNominatedPodIfExists(other)
 			found = true
 		}
 	}
 	return found
 }
 
-// nominationStanding returns the standing of a pod's nomination to a node. If the pod has a
+// standing returns the standing of a pod's nomination to a node. If the pod has a
 // reservation on the node, it is the standing of the reservation. A gang without a priority gets
 // reservations with the priority of its lowest member.
-func (h *Scheduler) nominationStanding(pod *corev1.Pod, node string) workload.Standing {
-	if r := h.reservedOn(node, pod.UID); r != nil {
+func (nm *nominations) standing(pod *corev1.Pod, node string) workload.Standing {
+	if r := nm.reservedOn(node, pod.UID); r != nil {
 		return r.Standing
 	}
-	return h.ledger.standingOf(pod)
+	return nm.ledger.standingOf(pod)
 }
 
-func (h *Scheduler) reservedOn(node string, uid types.UID) *engine.Reservation {
-	reserved := h.reserved.On(node)
+func (nm *nominations) reservedOn(node string, uid types.UID) *engine.Reservation {
+	reserved := nm.reserved.On(node)
 	at := slices.IndexFunc(reserved, func(r *engine.Reservation) bool { return r.UID == string(uid) })
 	if at < 0 {
 		return nil
@@ -180,58 +193,58 @@ func (h *Scheduler) reservedOn(node string, uid types.UID) *engine.Reservation {
 	return reserved[at]
 }
 
-// hideNominations prepares the cycle of a pod with spread constraints that is confined to a node.
+// hide prepares the cycle of a pod with spread constraints that is confined to a node.
 // It deletes the nominations to that node, of other pods with reservations, from the framework's
 // memory.
 //
 // The plan satisfies the constraints both with all reserved pods and without them. With the
 // nominations, the framework would count the reserved pods of the node, but not the reserved pods
 // of other nodes. So it might find the pods skewed. Filter keeps the room of the other pods.
-func (h *Scheduler) hideNominations(pod *corev1.Pod, node string) {
+func (nm *nominations) hide(pod *corev1.Pod, node string) {
 	if !slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule }) {
 		return
 	}
-	for _, nominated := range h.handle.NominatedPodsForNode(node) {
-		if other := nominated.GetPod(); other.UID != pod.UID && h.reservedOn(node, other.UID) != nil {
-			h.handle.DeleteNominatedPodIfExists(other)
-			h.records.Hides(string(pod.UID), node, string(other.UID))
+	for _, nominated := range nm.handle.NominatedPodsForNode(node) {
+		if other := nominated.GetPod(); other.UID != pod.UID && nm.reservedOn(node, other.UID) != nil {
+			nm.handle.DeleteNominatedPodIfExists(other)
+			nm.records.Hides(string(pod.UID), node, string(other.UID))
 		}
 	}
 }
 
-// restoreNominations adds the hidden nominations of pods to a node to the framework's memory again,
+// restore adds the hidden nominations of pods to a node to the framework's memory again,
 // for pods that still have their reservations.
-func (h *Scheduler) restoreNominations(node string, pods []engine.UID) {
+func (nm *nominations) restore(node string, pods []engine.UID) {
 	for _, hidden := range pods {
 		uid := types.UID(hidden)
-		r := h.reservedOn(node, uid)
-		if r == nil || h.records.IsAssumed(hidden) || !h.index.awaitsPlace(podIn(r)) || h.index.inflates(podIn(r)) {
+		r := nm.reservedOn(node, uid)
+		if r == nil || nm.records.IsAssumed(hidden) || !nm.index.awaitsPlace(podIn(r)) || nm.index.inflates(podIn(r)) {
 			continue
 		}
-		h.handle.AddNominatedPod(klog.Background(), podInfoIn(r), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
-		if h.reservedOn(node, uid) == nil {
+		nm.handle.AddNominatedPod(klog.Background(), podInfoIn(r), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+		if nm.reservedOn(node, uid) == nil {
 			// The reservation was released before the nomination was restored. The release could
 			// not delete the nomination, so delete it here.
-			h.handle.DeleteNominatedPodIfExists(podIn(r))
+			nm.handle.DeleteNominatedPodIfExists(podIn(r))
 		}
 	}
 }
 
-// inheritNominations makes reservations of the nominations that the previous scheduler wrote. An
+// inherit makes reservations of the nominations that the previous scheduler wrote. An
 // inherited reservation counts until the next decision about the pod or its gang. Nominations of
 // blocked pods are deleted instead, because the framework would keep them forever.
-func (h *Scheduler) inheritNominations() {
-	all, err := h.index.pods.List(labels.Everything())
+func (nm *nominations) inherit() {
+	all, err := nm.index.pods.List(labels.Everything())
 	if err != nil {
 		klog.Background().Error(err, "List pods to take over their nominations")
 		return
 	}
 	promised, unfounded := make(map[workload.Key][]*engine.Reservation), []*corev1.Pod(nil)
 	for _, pod := range all {
-		if pod.Status.NominatedNodeName == "" || h.index.profiles.of(pod.Spec.SchedulerName) == nil || !h.index.awaitsPlace(pod) {
+		if pod.Status.NominatedNodeName == "" || nm.index.profiles.of(pod.Spec.SchedulerName) == nil || !nm.index.awaitsPlace(pod) {
 			continue
 		}
-		if h.placements.isBlockedByGroup(pod) {
+		if nm.placements.isBlockedByGroup(pod) {
 			unfounded = append(unfounded, pod)
 			continue
 		}
@@ -241,18 +254,18 @@ func (h *Scheduler) inheritNominations() {
 			continue
 		}
 		// The informer lists the pod, but the handler of its event may not have run yet.
-		h.steps.ensurePresent(pod)
-		key := h.index.keyOf(pod)
+		nm.steps.ensurePresent(pod)
+		key := nm.index.keyOf(pod)
 		promised[key] = append(promised[key], &engine.Reservation{
-			Pod: pi, UID: string(pod.UID), Node: pod.Status.NominatedNodeName, Standing: h.ledger.standingOf(pod),
+			Pod: pi, UID: string(pod.UID), Node: pod.Status.NominatedNodeName, Standing: nm.ledger.standingOf(pod),
 		})
 	}
 	for key, reserved := range promised {
-		h.steps.reserveRooms(key, reserved)
+		nm.steps.reserveRooms(key, reserved)
 		logOf(context.Background(), key).V(2).Info("Took over the nominations of the previous leader", "pods", len(reserved))
 	}
-	h.releases.withdraw(unfounded)
-	h.releases.disallowed()
+	nm.releases.withdraw(unfounded)
+	nm.releases.disallowed()
 }
 
 // displace releases the reservations and nominations on the preemptor's nodes whose room the
@@ -269,7 +282,7 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 		}
 	}
 	for node := range p.sched.ledger.nominatedNodes().Intersection(used) {
-		for _, nominated := range p.sched.nominatedOn(node) {
+		for _, nominated := range p.sched.nominations.nominatedOn(node) {
 			pod := nominated.GetPod()
 			if p.sched.index.owns(pre, pod) || p.sched.ledger.standingOf(pod).KeepsFrom(pre.standing()) {
 				continue

@@ -52,7 +52,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if made.decision.Outcome == core.Fits && !atLimit {
 		p.measure(made)
 		p.sched.turns.TurnFailed(made.pre.key)
-		if p.sched.dropInflated() || p.dropInTheWay(made, pod) || p.widenSearch(ctx, state, made, pod) {
+		if p.sched.nominations.dropInflated() || p.dropInTheWay(made, pod) || p.widenSearch(ctx, state, made, pod) {
 			// The decision finds free room, but the cycle did not, for one of two reasons. The
 			// framework counted a nomination that is outdated or ranks lower than the pod. Or the
 			// pod was confined to one node and fits on another.
@@ -94,7 +94,7 @@ func (p *Plugin) widenSearch(ctx context.Context, state fwk.CycleState, made *cy
 // reports whether it deleted any.
 func (p *Plugin) dropInTheWay(made *cycleDecision, pod *corev1.Pod) bool {
 	node := snapshot.Placements(&made.decision)[pod.UID]
-	return node != "" && p.sched.dropInTheWay(pod, node)
+	return node != "" && p.sched.nominations.dropInTheWay(pod, node)
 }
 
 // decisionOf returns the decision in the state of a cycle; false if PreFilter made none.
@@ -192,7 +192,7 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *e
 func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) *fwk.Status {
 	node, planned := p.sched.gangs.PlannedNode(gangKey(g.Key), string(pod.UID))
 	switch {
-	case planned && confinedTo(state) != "" && p.sched.dropInTheWay(pod, node):
+	case planned && confinedTo(state) != "" && p.sched.nominations.dropInTheWay(pod, node):
 		// The framework has copied a nomination from the API since the cycle began.
 		p.sched.retries.activate(pod)
 		return fwk.NewStatus(fwk.Unschedulable, "the framework kept the node for a pod that goes elsewhere, or stands lower; this one is tried again")

@@ -25,7 +25,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if filters.Simulates(state) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	p.sched.dropInflated()
+	p.sched.nominations.dropInflated()
 	key := p.sched.index.keyOf(pod)
 	p.sched.records.Begins(string(pod.UID), key)
 	p.sched.waits.Resolve(key, engine.Nodes)
@@ -129,8 +129,8 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 // the node from the filters, which would count these pods as if they were on the node. Later
 // members and other pods with reservations are not there yet, and their reservations keep the room.
 func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.PreFilterResult, *fwk.Status) {
-	p.sched.dropInTheWay(pod, node)
-	p.sched.hideNominations(pod, node)
+	p.sched.nominations.dropInTheWay(pod, node)
+	p.sched.nominations.hide(pod, node)
 	if status := p.restrictFilter(state, pod, onlyOn(node)); !status.IsSuccess() {
 		return nil, status
 	}

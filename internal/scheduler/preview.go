@@ -211,7 +211,7 @@ func (h *Scheduler) Settle(ctx context.Context) error {
 			h.ledger.updateGroupState(g.Key)
 		}
 	}
-	h.inheritNominations()
+	h.nominations.inherit()
 	klog.FromContext(ctx).V(4).Info("Knows the cluster", "pods", len(all))
 	return nil
 }

@@ -112,14 +112,15 @@ type Scheduler struct {
 	// finished is the informer for finished members of groups.
 	finished cache.SharedIndexInformer
 
-	clock    clock.WithTicker
-	metrics  *metrics.Metrics
-	steps    *stepper
-	retries  *retries
-	releases *releases
-	drivers  *driverBounds
-	plenty   *plenty
-	gates    *gates
+	clock       clock.WithTicker
+	metrics     *metrics.Metrics
+	steps       *stepper
+	retries     *retries
+	releases    *releases
+	drivers     *driverBounds
+	plenty      *plenty
+	gates       *gates
+	nominations *nominations
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes

@@ -24,17 +24,17 @@ func (h *Scheduler) State(nodes []fwk.NodeInfo) (snapshot.State, error) {
 	if err := cluster.Level(nodes, budgets); err != nil {
 		return snapshot.State{}, err
 	}
-	state := cluster.State(h.allReservations())
+	state := cluster.State(h.nominations.allReservations())
 	state.Time = h.clock.Now().UTC()
 	return state, nil
 }
 
 // allReservations returns the reservations of all workloads, and the framework's nominations of
 // pods without a reservation.
-func (h *Scheduler) allReservations() []snapshot.RankedRoom {
+func (nm *nominations) allReservations() []snapshot.RankedRoom {
 	var out []snapshot.RankedRoom
 	seen := sets.New[types.UID]()
-	for node, reserved := range h.reserved.Nodes() {
+	for node, reserved := range nm.reserved.Nodes() {
 		for _, r := range reserved {
 			if seen.Has(types.UID(r.UID)) {
 				// The reservation has moved to this node during the loop, and is in the result
@@ -45,14 +45,14 @@ func (h *Scheduler) allReservations() []snapshot.RankedRoom {
 			out = append(out, snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: podInfoIn(r), Node: node, Queue: r.Queue}, Priority: r.Priority, Reserved: true})
 		}
 	}
-	for node := range h.ledger.nominatedNodes() {
-		for _, nominated := range h.nominatedOn(node) {
+	for node := range nm.ledger.nominatedNodes() {
+		for _, nominated := range nm.nominatedOn(node) {
 			pod := nominated.GetPod()
 			if seen.Has(pod.UID) {
 				continue
 			}
 			seen.Insert(pod.UID)
-			standing := h.ledger.standingOf(pod)
+			standing := nm.ledger.standingOf(pod)
 			out = append(out, snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: nominated, Node: node, Queue: standing.Queue}, Priority: standing.Priority})
 		}
 	}

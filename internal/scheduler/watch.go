@@ -250,7 +250,7 @@ func (x *releases) changedQueue(key workload.Key) {
 // for scheduling, so that its gang may have one more member.
 func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.steps.arrives(pod)
-	h.nominates(pod, h.index.nominationOf(pod))
+	h.nominations.nominates(pod, h.index.nominationOf(pod))
 	// Charge the pod first. When the pod is no longer assumed, the quota ledger must already count
 	// it as placed.
 	change := h.ledger.charge(pod)
@@ -381,7 +381,7 @@ func leavingOf(pod *corev1.Pod) engine.PodLeaves {
 
 // podLeft removes the state of a pod that will not be scheduled any more.
 func (h *Scheduler) podLeft(pod *corev1.Pod) {
-	h.nominates(pod, engine.Nomination{})
+	h.nominations.nominates(pod, engine.Nomination{})
 	h.steps.step(leavingOf(pod))
 	h.endWait(podKey(pod), decisionlog.Gone)
 	h.drivers.touch(pod)
