@@ -30,7 +30,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	d, pre := &made.decision, &made.pre
 	p.sched.records.HasLookedElsewhere(string(pod.UID))
 	p.measure(made)
-	if node, ends := p.sched.dipUnder(made); node != "" {
+	if node, ends := p.sched.rooms.dipUnder(made); node != "" {
 		return p.waitForDip(made, pod, node, ends)
 	}
 	if d.Outcome != core.Preempts {
@@ -78,8 +78,8 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		p.retryAfterPause(pre)
 	}
 	if news {
-		p.sched.releaseCrowded(sets.New(slices.Collect(maps.Values(nodes))...), pre.key)
-		p.sched.replanCrowded(pre.key)
+		p.sched.rooms.releaseCrowded(sets.New(slices.Collect(maps.Values(nodes))...), pre.key)
+		p.sched.rooms.replanCrowded(pre.key)
 	}
 	// An empty node name deletes the pod's earlier nomination.
 	return p.show(pre.key, pod, promised[pod.UID]), made.status(fwk.Success)
@@ -380,7 +380,7 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 		return
 	}
 	p.sched.waits.EndEviction(running)
-	p.sched.reviewSharedNodes(pre.key)
+	p.sched.rooms.reviewSharedNodes(pre.key)
 	if outcome.Err == nil && p.Wants(order) && p.sched.waits.LeaveToVictims(pre.key, p.sched.clock.Now()) {
 		return
 	}

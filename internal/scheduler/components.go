@@ -10,4 +10,5 @@ func connect(h *Scheduler) {
 	h.plenty = &plenty{index: h.index, ledger: h.ledger, quotas: h.quotas, handle: h.handle, turns: h.turns, clock: h.clock}
 	h.gates = &gates{index: h.index, placements: h.placements, ledger: h.ledger, quotas: h.quotas, gangs: h.gangs, reserved: h.reserved, waits: h.waits, turns: h.turns, clock: h.clock, steps: h.steps, retries: h.retries, releases: h.releases, drivers: h.drivers, plenty: h.plenty}
 	h.nominations = &nominations{index: h.index, placements: h.placements, ledger: h.ledger, handle: h.handle, records: h.records, reserved: h.reserved, steps: h.steps, releases: h.releases}
+	h.rooms = &rooms{index: h.index, placements: h.placements, ledger: h.ledger, dips: h.dips, reserved: h.reserved, waits: h.waits, clock: h.clock, steps: h.steps, retries: h.retries, releases: h.releases, doubted: newDoubts(h.index.hasNode)}
 }

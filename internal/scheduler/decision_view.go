@@ -42,7 +42,7 @@ func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
 		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
 	p.sched.recorder.Looks()
-	p.sched.doubted.looks()
+	p.sched.rooms.doubted.looks()
 	v := &decisionView{mark: p.sched.waits.Mark(), seen: p.sched.runs.Settle(p.sched.index.groups, p.sched.clock.Now())}
 	p.sched.lookAtStale()
 	if err := p.sched.cluster.Level(infos, budgets); err != nil {

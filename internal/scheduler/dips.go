@@ -211,13 +211,13 @@ func (d *dips) endOf(node string) (end time.Time, ok bool) {
 // dipUnder returns a node that has both a dip and a reservation of the preemptor, and the end of
 // the dip. The decision must not be applied then: it would release the reservation, or evict other
 // pods. dipUnder returns "" if the decision may be applied.
-func (h *Scheduler) dipUnder(made *cycleDecision) (node string, ends time.Time) {
+func (rs *rooms) dipUnder(made *cycleDecision) (node string, ends time.Time) {
 	if d := made.decision.Outcome; d != core.Preempts && d != core.Infeasible {
 		return "", time.Time{}
 	}
-	for _, r := range h.reserved.Of(made.pre.key) {
-		end, dips := h.dips.endOf(r.Node)
-		if dips && !slices.ContainsFunc(h.ledger.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
+	for _, r := range rs.reserved.Of(made.pre.key) {
+		end, dips := rs.dips.endOf(r.Node)
+		if dips && !slices.ContainsFunc(rs.ledger.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
 			return r.Node, end
 		}
 	}

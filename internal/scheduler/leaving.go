@@ -362,7 +362,7 @@ func (h *Scheduler) stays(pod *corev1.Pod) []workload.Key {
 		return nil
 	}
 	h.cluster.NodeChanged(pod.Spec.NodeName)
-	h.doubt(now.Spec.NodeName)
+	h.rooms.doubt(now.Spec.NodeName)
 	misled := retriedBy(h.steps.step(engine.VictimStays{Pod: string(pod.UID)}))
 	// Work at its limit may count on the end of a pod on any node.
 	h.retries.atLimit(h.quotas.LimitsOn(h.ledger.queueOf(now)))

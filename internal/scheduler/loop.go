@@ -113,7 +113,7 @@ func (h *Scheduler) waitForWork(ctx context.Context, tick <-chan time.Time, now 
 	select {
 	case <-ctx.Done():
 	case <-h.engine.Wanted():
-	case <-h.doubted.wanted:
+	case <-h.rooms.doubted.wanted:
 	case <-h.drivers.driversChanged:
 		h.drivers.retry()
 	case <-h.quotas.PlentyEnds():

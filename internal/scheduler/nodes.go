@@ -49,7 +49,7 @@ func (h *Scheduler) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceE
 			if node, ok := obj.(*corev1.Node); ok {
 				h.quotas.DeleteNode(node.Name)
 				h.dips.forget(node.Name)
-				h.doubted.forget(node.Name)
+				h.rooms.doubted.forget(node.Name)
 			}
 			h.releaseLost()
 		},
@@ -76,7 +76,7 @@ func (h *Scheduler) noteDips(before, after any) {
 	}
 	if old.UID != now.UID {
 		h.dips.forget(old.Name)
-		h.doubt(now.Name)
+		h.rooms.doubt(now.Name)
 		old = &corev1.Node{}
 	}
 	h.dips.follow(old, now, h.clock.Now())

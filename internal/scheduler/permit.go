@@ -22,7 +22,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	p.sched.seal(pod)
 	p.sched.leaving.placed(pod.UID)
 	if len(p.sched.reserved.On(node)) > 0 {
-		p.sched.releaseCrowded(sets.New(node), p.sched.index.keyOf(pod))
+		p.sched.rooms.releaseCrowded(sets.New(node), p.sched.index.keyOf(pod))
 	}
 	g := p.sched.index.gangOf(pod)
 	if g == nil {

@@ -15,11 +15,29 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
+
+// rooms releases reservations that no longer fit on their nodes. It is safe for concurrent use.
+type rooms struct {
+	index      *clusterIndex
+	placements *placements
+	ledger     *ledger
+	dips       *dips
+	reserved   *engine.Reservations
+	waits      *engine.Waits
+	clock      clock.WithTicker
+	steps      *stepper
+	retries    *retries
+	releases   *releases
+
+	// doubted records the nodes whose reservations may no longer fit.
+	doubted *doubts
+}
 
 // crowdedOut returns the reservations on a node that do not fit. node contains the pods that will
 // stay. Reservations are checked by priority, then in the given order. So a reservation is never
@@ -100,17 +118,17 @@ func (o *placements) staying(name string) *framework.NodeInfo {
 // An eviction continues if a workload of higher standing waits for the same victims, because that
 // workload may not be allowed to evict them itself. Without this rule, both workloads could stop
 // each other repeatedly.
-func (h *Scheduler) releaseCrowded(nodes sets.Set[string], except workload.Key) {
+func (rs *rooms) releaseCrowded(nodes sets.Set[string], except workload.Key) {
 	for _, node := range sets.List(nodes) {
 		done := sets.New(except)
 		for {
-			key, r, ok := h.firstCrowded(node, done)
+			key, r, ok := rs.firstCrowded(node, done)
 			if !ok {
 				break
 			}
 			done.Insert(key)
-			if !h.evictsForOthers(key, r) {
-				h.releaseCrowdedOut(key, r, fmt.Sprintf("node %s has too little room left for pod %s beside the pods that stay there", node, podIn(r).Name))
+			if !rs.evictsForOthers(key, r) {
+				rs.releaseCrowdedOut(key, r, fmt.Sprintf("node %s has too little room left for pod %s beside the pods that stay there", node, podIn(r).Name))
 			}
 		}
 	}
@@ -118,12 +136,12 @@ func (h *Scheduler) releaseCrowded(nodes sets.Set[string], except workload.Key) 
 
 // firstCrowded returns the first reservation that does not fit on a node, and its workload. It
 // skips the workloads in done.
-func (h *Scheduler) firstCrowded(node string, done sets.Set[workload.Key]) (workload.Key, *engine.Reservation, bool) {
-	if !h.isShared(node, done) {
+func (rs *rooms) firstCrowded(node string, done sets.Set[workload.Key]) (workload.Key, *engine.Reservation, bool) {
+	if !rs.isShared(node, done) {
 		return workload.Key{}, nil, false
 	}
-	for _, r := range h.ledger.crowdedOutOn(node) {
-		if key, ok := h.reserved.KeyOf(r.UID); ok && !done.Has(key) {
+	for _, r := range rs.ledger.crowdedOutOn(node) {
+		if key, ok := rs.reserved.KeyOf(r.UID); ok && !done.Has(key) {
 			return key, r, true
 		}
 	}
@@ -132,30 +150,30 @@ func (h *Scheduler) firstCrowded(node string, done sets.Set[workload.Key]) (work
 
 // evictsForOthers reports whether the evictions for a workload must continue for another workload.
 // That workload waits for the same victims, and may use the room of the crowded reservation.
-func (h *Scheduler) evictsForOthers(key workload.Key, crowded *engine.Reservation) bool {
-	if !h.waits.Evicting(key) {
+func (rs *rooms) evictsForOthers(key workload.Key, crowded *engine.Reservation) bool {
+	if !rs.waits.Evicting(key) {
 		return false
 	}
-	return slices.ContainsFunc(h.reserved.On(crowded.Node), func(r *engine.Reservation) bool {
-		other, ok := h.reserved.KeyOf(r.UID)
-		return ok && other != key && !crowded.KeepsFrom(r.Standing) && h.waits.ShareVictims(key, other)
+	return slices.ContainsFunc(rs.reserved.On(crowded.Node), func(r *engine.Reservation) bool {
+		other, ok := rs.reserved.KeyOf(r.UID)
+		return ok && other != key && !crowded.KeepsFrom(r.Standing) && rs.waits.ShareVictims(key, other)
 	})
 }
 
 // releaseCrowdedOut releases all reservations of a workload, because the reservation crowded does
 // not fit, and retries the workload. If evictions are under way for it, the retry comes after they
 // have stopped. It does nothing if the workload no longer has that reservation.
-func (h *Scheduler) releaseCrowdedOut(key workload.Key, crowded *engine.Reservation, why string) {
-	if len(h.steps.step(engine.RoomLost{Room: crowded})) == 0 {
+func (rs *rooms) releaseCrowdedOut(key workload.Key, crowded *engine.Reservation, why string) {
+	if len(rs.steps.step(engine.RoomLost{Room: crowded})) == 0 {
 		return
 	}
 	happened(logOf(context.Background(), key), "Released the room that was reserved for a workload", why)
 	if key.Gang {
-		h.placements.reportLost(nameOf(key), why)
+		rs.placements.reportLost(nameOf(key), why)
 	}
-	h.releases.all(key, why)
-	if !h.waits.Evicting(key) {
-		h.retries.now(key)
+	rs.releases.all(key, why)
+	if !rs.waits.Evicting(key) {
+		rs.retries.now(key)
 	}
 }
 
@@ -239,7 +257,7 @@ func (d *doubts) isRecent(node string) bool {
 }
 
 // doubt makes the main loop review the reservations on a node, if there are any.
-func (h *Scheduler) doubt(node string) { h.doubted.add(node, len(h.reserved.On(node)) > 0) }
+func (rs *rooms) doubt(node string) { rs.doubted.add(node, len(rs.reserved.On(node)) > 0) }
 
 // reviewRooms releases reservations that do not fit on the nodes with recorded changes. Nodes whose
 // dips have lasted too long are reviewed as well. It also releases reservations on nodes that
@@ -247,20 +265,20 @@ func (h *Scheduler) doubt(node string) { h.doubted.add(node, len(h.reserved.On(n
 func (h *Scheduler) reviewRooms(now time.Time) {
 	over := h.dips.over(now)
 	for _, node := range over {
-		h.doubt(node)
+		h.rooms.doubt(node)
 	}
 	if len(over) > 0 {
 		h.releaseLost()
 	}
-	h.releaseCrowded(h.doubted.take(), workload.Key{})
+	h.rooms.releaseCrowded(h.rooms.doubted.take(), workload.Key{})
 }
 
 // replanCrowded schedules a retry of a workload if its new reservations do not fit. That happens if
 // the snapshot of its cycle was older than the informers.
-func (h *Scheduler) replanCrowded(key workload.Key) {
-	for _, r := range h.reserved.Of(key) {
-		if h.doubted.isRecent(r.Node) && slices.ContainsFunc(h.ledger.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
-			h.waits.Gather(key, h.clock.Now().Add(mostCacheDelay))
+func (rs *rooms) replanCrowded(key workload.Key) {
+	for _, r := range rs.reserved.Of(key) {
+		if rs.doubted.isRecent(r.Node) && slices.ContainsFunc(rs.ledger.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
+			rs.waits.Gather(key, rs.clock.Now().Add(mostCacheDelay))
 			return
 		}
 	}
@@ -269,44 +287,44 @@ func (h *Scheduler) replanCrowded(key workload.Key) {
 // reviewSharedNodes makes the main loop review the nodes that a workload shares with other
 // reservations. It is called when the evictions of the workload end, because releaseCrowded may
 // have let them continue for the other workloads.
-func (h *Scheduler) reviewSharedNodes(key workload.Key) {
-	for _, r := range h.reserved.Of(key) {
-		if h.isShared(r.Node, sets.New(key)) {
-			h.doubt(r.Node)
+func (rs *rooms) reviewSharedNodes(key workload.Key) {
+	for _, r := range rs.reserved.Of(key) {
+		if rs.isShared(r.Node, sets.New(key)) {
+			rs.doubt(r.Node)
 		}
 	}
 }
 
 // isShared reports whether a node has a reservation of a workload that is not in the set than.
-func (h *Scheduler) isShared(node string, than sets.Set[workload.Key]) bool {
-	return slices.ContainsFunc(h.reserved.On(node), func(r *engine.Reservation) bool {
-		key, ok := h.reserved.KeyOf(r.UID)
+func (rs *rooms) isShared(node string, than sets.Set[workload.Key]) bool {
+	return slices.ContainsFunc(rs.reserved.On(node), func(r *engine.Reservation) bool {
+		key, ok := rs.reserved.KeyOf(r.UID)
 		return ok && !than.Has(key)
 	})
 }
 
 // occupies records that a pod has arrived on a node, or has changed its requests there.
-func (h *Scheduler) occupies(before, now *corev1.Pod) {
+func (rs *rooms) occupies(before, now *corev1.Pod) {
 	if now.Spec.NodeName == "" {
 		return
 	}
 	came := before == nil || before.Spec.NodeName == ""
 	if came || isResized(before, now) {
-		h.doubt(now.Spec.NodeName)
+		rs.doubt(now.Spec.NodeName)
 	}
 	if came {
-		h.replanNeighbors(now)
+		rs.replanNeighbors(now)
 	}
 }
 
 // replanNeighbors schedules retries of workloads with reservations on the node of a new pod, if
 // they may depend on the pod by more than room. Only the filters know whether they can share the
 // node.
-func (h *Scheduler) replanNeighbors(came *corev1.Pod) {
-	for _, r := range h.reserved.On(came.Spec.NodeName) {
-		key, ok := h.reserved.KeyOf(r.UID)
-		if ok && key != h.index.keyOf(came) && mayMind(podIn(r), came) {
-			h.waits.Gather(key, h.clock.Now().Add(mostCacheDelay))
+func (rs *rooms) replanNeighbors(came *corev1.Pod) {
+	for _, r := range rs.reserved.On(came.Spec.NodeName) {
+		key, ok := rs.reserved.KeyOf(r.UID)
+		if ok && key != rs.index.keyOf(came) && mayMind(podIn(r), came) {
+			rs.waits.Gather(key, rs.clock.Now().Add(mostCacheDelay))
 		}
 	}
 }

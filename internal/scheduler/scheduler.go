@@ -83,8 +83,6 @@ type Scheduler struct {
 	turns    *admission.List
 	// unbound records the preemptions whose preemptor was not bound.
 	unbound *engine.Unbound
-	// doubted records the nodes whose reservations may no longer fit.
-	doubted *doubts
 	// runs determines since when groups have enough running members.
 	runs *runs.Reader
 	// executions counts the orders under way.
@@ -121,6 +119,7 @@ type Scheduler struct {
 	plenty      *plenty
 	gates       *gates
 	nominations *nominations
+	rooms       *rooms
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes
@@ -157,7 +156,7 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 		index: r, leaving: &leavingPods{}, quotas: queue.NewLedger(), dips: newDips(),
 		engine: e, gangs: e.Gangs, records: e.Pods, reserved: e.Reservations, waits: e.Waits, turns: e.Turns, unbound: e.Unbound,
 		evictor: in.Evictor, handle: handle, finished: finished, metrics: in.Metrics, clock: in.Clock,
-		decisions: in.Decisions, recorder: in.Recorder, refused: in.Refused, doubted: newDoubts(r.hasNode),
+		decisions: in.Decisions, recorder: in.Recorder, refused: in.Refused,
 		wanted: &wants{},
 	}
 	if h.recorder == nil {

@@ -144,7 +144,7 @@ func (h *Scheduler) podAdded(obj any) {
 			h.regroup(key)
 		}
 		h.podChanged(pod, pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0)
-		h.occupies(nil, pod)
+		h.rooms.occupies(nil, pod)
 	}
 }
 
@@ -172,7 +172,7 @@ func (h *Scheduler) podUpdated(oldObj, newObj any) {
 	}
 	ungated := len(before.Spec.SchedulingGates) > 0 && len(after.Spec.SchedulingGates) == 0
 	h.podChanged(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
-	h.occupies(before, after)
+	h.rooms.occupies(before, after)
 	if after.Spec.NodeName == "" && (moved || rehomed(before, after)) && h.index.profiles.of(after.Spec.SchedulerName) != nil {
 		// The scheduler's queue has no event for changes of owners and annotations, and may not
 		// have the new version of the pod yet. followMembership reports no move for a blocked pod
