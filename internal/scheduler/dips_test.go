@@ -296,12 +296,12 @@ func TestReplacedNodeHasNoDips(t *testing.T) {
 	}
 	now := old.DeepCopy()
 	offersCPU("1")(now)
-	r.sched.noteDips(old, now)
+	r.sched.nodes.noteDips(old, now)
 	if _, dips := r.sched.dips.endOf("node-0"); !dips {
 		t.Fatal("The same node has no dip")
 	}
 	now.UID = "another"
-	r.sched.noteDips(old, now)
+	r.sched.nodes.noteDips(old, now)
 	if _, dips := r.sched.dips.endOf("node-0"); dips {
 		t.Error("Another node has a dip")
 	}

@@ -47,7 +47,7 @@ func (h *Scheduler) run(ctx context.Context) {
 		h.followDelayed()
 		// 2. Release reservations on nodes that no longer have room for them, because of new pods
 		// or fewer resources.
-		h.reviewRooms(now)
+		h.nodes.review(now)
 		// 3. Check whether there is still room for all queued work. If not, queued workloads need
 		// turns from now on.
 		lull := h.turns.IsGathering(now)
@@ -78,12 +78,12 @@ func (h *Scheduler) tick(now time.Time) {
 	h.findStall()
 	h.sweepLeaving()
 	h.expireQueues()
-	h.releaseLost()
+	h.nodes.releaseLost()
 	h.changes.prune(now)
 	h.gangs.ExpireResults(now)
 	h.sweepStale(now)
 	h.sweepKept()
-	h.releaseBlocked()
+	h.nodes.releaseBlocked()
 	h.gates.retry()
 	h.retryFallen()
 	h.drivers.retry()

@@ -14,11 +14,11 @@ func (b *ledger) isOnMissingNode(pod *corev1.Pod) bool {
 
 // chargeOn charges the pods on a node to their queues. It is called when the node appears, because
 // its pods may have appeared first.
-func (h *Scheduler) chargeOn(node string) {
-	if !h.quotas.Used() {
+func (ns *nodeWatch) chargeOn(node string) {
+	if !ns.quotas.Used() {
 		return
 	}
-	for _, pod := range h.index.podsOn(node) {
-		h.ledger.recharge(pod)
+	for _, pod := range ns.index.podsOn(node) {
+		ns.ledger.recharge(pod)
 	}
 }

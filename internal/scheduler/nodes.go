@@ -15,31 +15,55 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// watchNodes registers the handlers for nodes. They update the capacity in the quota ledger. When a
+// nodeWatch follows the nodes, and releases reservations on nodes that no longer accept the pods. It is safe
+// for concurrent use.
+type nodeWatch struct {
+	index      *clusterIndex
+	placements *placements
+	ledger     *ledger
+	quotas     *queue.Ledger
+	dips       *dips
+	handle     framework.Framework
+	reserved   *engine.Reservations
+	waits      *engine.Waits
+	wanted     *wants
+	clock      clock.WithTicker
+	metrics    *metrics.Metrics
+	retries    *retries
+	releases   *releases
+	rooms      *rooms
+}
+
+// watch registers the handlers for nodes. They update the capacity in the quota ledger. When a
 // node is deleted or accepts fewer pods, they release reservations on it.
-func (h *Scheduler) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceEventHandlerRegistration, error) {
+func (ns *nodeWatch) watch(nodes cache.SharedIndexInformer) (cache.ResourceEventHandlerRegistration, error) {
 	return nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
-			h.nodeSet(obj)
+			ns.set(obj)
 			if node, ok := obj.(*corev1.Node); ok {
 				// An earlier leader may have left reservations on the node, so a temporary taint
 				// counts as a dip.
-				h.dips.follow(&corev1.Node{}, node, h.clock.Now())
-				h.chargeOn(node.Name)
+				ns.dips.follow(&corev1.Node{}, node, ns.clock.Now())
+				ns.chargeOn(node.Name)
 			}
 		},
 		UpdateFunc: func(before, after any) {
-			h.nodeSet(after)
-			h.noteDips(before, after)
+			ns.set(after)
+			ns.noteDips(before, after)
 			if turnsMoreAway(before, after) {
-				h.releaseLost()
+				ns.releaseLost()
 			}
 		},
 		DeleteFunc: func(obj any) {
@@ -47,11 +71,11 @@ func (h *Scheduler) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceE
 				obj = d.Obj
 			}
 			if node, ok := obj.(*corev1.Node); ok {
-				h.quotas.DeleteNode(node.Name)
-				h.dips.forget(node.Name)
-				h.rooms.doubted.forget(node.Name)
+				ns.quotas.DeleteNode(node.Name)
+				ns.dips.forget(node.Name)
+				ns.rooms.doubted.forget(node.Name)
 			}
-			h.releaseLost()
+			ns.releaseLost()
 		},
 	})
 }
@@ -68,30 +92,30 @@ func turnsMoreAway(before, after any) bool {
 // noteDips records a dip if a node offers less than before or has a temporary taint; see dips. If
 // the dip lasts, the main loop reviews the node's reservations later. A node that was replaced by a
 // node of the same name within one update has no dip, so its reservations are reviewed at once.
-func (h *Scheduler) noteDips(before, after any) {
+func (ns *nodeWatch) noteDips(before, after any) {
 	old, ok1 := before.(*corev1.Node)
 	now, ok2 := after.(*corev1.Node)
 	if !ok1 || !ok2 {
 		return
 	}
 	if old.UID != now.UID {
-		h.dips.forget(old.Name)
-		h.rooms.doubt(now.Name)
+		ns.dips.forget(old.Name)
+		ns.rooms.doubt(now.Name)
 		old = &corev1.Node{}
 	}
-	h.dips.follow(old, now, h.clock.Now())
+	ns.dips.follow(old, now, ns.clock.Now())
 }
 
-func (h *Scheduler) nodeSet(obj any) {
+func (ns *nodeWatch) set(obj any) {
 	node, ok := obj.(*corev1.Node)
 	if !ok {
 		return
 	}
-	h.metrics.Offers(node.Status.Allocatable)
+	ns.metrics.Offers(node.Status.Allocatable)
 	if isClosed(node) {
-		h.quotas.SetClosedNode(node)
+		ns.quotas.SetClosedNode(node)
 	} else {
-		h.quotas.SetNode(node)
+		ns.quotas.SetNode(node)
 	}
 }
 
@@ -104,15 +128,15 @@ func isClosed(node *corev1.Node) bool {
 
 // releaseBlocked releases the reservations of workloads that have become blocked. Such workloads
 // have no scheduling cycle that could release them.
-func (h *Scheduler) releaseBlocked() {
-	if h.reserved.Empty() {
+func (ns *nodeWatch) releaseBlocked() {
+	if ns.reserved.Empty() {
 		return
 	}
-	for _, key := range h.reserved.Keys() {
+	for _, key := range ns.reserved.Keys() {
 		// Skip a workload with evictions under way. The end of the evictions reviews it.
-		if why := h.placements.blockedBy(key); why != "" && !h.waits.Evicting(key) {
+		if why := ns.placements.blockedBy(key); why != "" && !ns.waits.Evicting(key) {
 			// The retry makes the workload report why it is blocked.
-			h.releases.andRetry(key, why)
+			ns.releases.andRetry(key, why)
 		}
 	}
 }
@@ -120,31 +144,31 @@ func (h *Scheduler) releaseBlocked() {
 // releaseLost releases reservations on nodes that no longer accept the pods, and retries the
 // workloads. The framework runs no cycles without nodes, so cycles cannot do this. The main loop
 // calls it regularly, because a cycle may reserve room on a node just after the node was lost.
-func (h *Scheduler) releaseLost() {
-	h.wanted.askAnew()
-	if !h.reserved.Empty() {
-		for _, key := range h.reserved.Keys() {
+func (ns *nodeWatch) releaseLost() {
+	ns.wanted.askAnew()
+	if !ns.reserved.Empty() {
+		for _, key := range ns.reserved.Keys() {
 			// Skip a workload with evictions under way. It is reviewed when they end.
-			if why := h.ledger.lostNode(key); why != "" && !h.waits.Evicting(key) {
-				h.loseNode(key, why)
+			if why := ns.ledger.lostNode(key); why != "" && !ns.waits.Evicting(key) {
+				ns.loseNode(key, why)
 			}
 		}
 	}
-	for key, why := range h.waitingOnLost() {
-		h.placements.reportLost(key, why)
-		h.releases.plan(key, nil, why)
-		h.retries.now(gangKey(key))
+	for key, why := range ns.waitingOnLost() {
+		ns.placements.reportLost(key, why)
+		ns.releases.plan(key, nil, why)
+		ns.retries.now(gangKey(key))
 	}
 }
 
 // loseNode releases the reservations of a workload that lost a node, logs the reason, and retries
 // the workload. For a gang, it also updates the verdict.
-func (h *Scheduler) loseNode(key workload.Key, why string) {
+func (ns *nodeWatch) loseNode(key workload.Key, why string) {
 	happened(logOf(context.Background(), key), "Released the reservations of a workload", why)
 	if key.Gang {
-		h.placements.reportLost(nameOf(key), why)
+		ns.placements.reportLost(nameOf(key), why)
 	}
-	h.releases.andRetry(key, why)
+	ns.releases.andRetry(key, why)
 }
 
 // reportLost changes the verdict of a gang that lost its room from Preempting or Pending to
@@ -181,15 +205,15 @@ func (b *ledger) invalidBecause(key workload.Key) string {
 
 // waitingOnLost returns the gangs with a member at Permit whose node no longer accepts it, each
 // with the reason. A bound member on such a node would need a replacement at once.
-func (h *Scheduler) waitingOnLost() map[types.NamespacedName]string {
+func (ns *nodeWatch) waitingOnLost() map[types.NamespacedName]string {
 	lost := make(map[types.NamespacedName]string)
-	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
+	ns.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		pod := w.GetPod()
-		key, ok := h.index.groupOf(pod)
+		key, ok := ns.index.groupOf(pod)
 		if !ok || pod.Spec.NodeName == "" || lost[key] != "" {
 			return
 		}
-		if why := cmp.Or(h.ledger.turnsAway(pod.Spec.NodeName, pod), h.ledger.splitOver(key)); why != "" {
+		if why := cmp.Or(ns.ledger.turnsAway(pod.Spec.NodeName, pod), ns.ledger.splitOver(key)); why != "" {
 			lost[key] = why
 		}
 	})

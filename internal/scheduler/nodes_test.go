@@ -259,7 +259,7 @@ func TestToleratedIsNotLost(t *testing.T) {
 		},
 	} {
 		change()
-		r.sched.releaseLost()
+		r.sched.nodes.releaseLost()
 		if !r.sched.reserved.Has(string(p.UID)) || !r.wants(0) {
 			t.Fatal("Its room was taken back")
 		}
@@ -279,7 +279,7 @@ func TestFiltersThatAreOff(t *testing.T) {
 	r.succeed(0)
 	r.changeNode("node-0", cordon)
 	r.failNode("node-0")
-	r.sched.releaseLost()
+	r.sched.nodes.releaseLost()
 	if !r.sched.reserved.Has(string(p.UID)) {
 		t.Error("Its room was taken back")
 	}

@@ -259,18 +259,18 @@ func (d *doubts) isRecent(node string) bool {
 // doubt makes the main loop review the reservations on a node, if there are any.
 func (rs *rooms) doubt(node string) { rs.doubted.add(node, len(rs.reserved.On(node)) > 0) }
 
-// reviewRooms releases reservations that do not fit on the nodes with recorded changes. Nodes whose
+// review releases reservations that do not fit on the nodes with recorded changes. Nodes whose
 // dips have lasted too long are reviewed as well. It also releases reservations on nodes that
 // reject the pods.
-func (h *Scheduler) reviewRooms(now time.Time) {
-	over := h.dips.over(now)
+func (ns *nodeWatch) review(now time.Time) {
+	over := ns.dips.over(now)
 	for _, node := range over {
-		h.rooms.doubt(node)
+		ns.rooms.doubt(node)
 	}
 	if len(over) > 0 {
-		h.releaseLost()
+		ns.releaseLost()
 	}
-	h.rooms.releaseCrowded(h.rooms.doubted.take(), workload.Key{})
+	ns.rooms.releaseCrowded(ns.rooms.doubted.take(), workload.Key{})
 }
 
 // replanCrowded schedules a retry of a workload if its new reservations do not fit. That happens if

@@ -120,6 +120,7 @@ type Scheduler struct {
 	gates       *gates
 	nominations *nominations
 	rooms       *rooms
+	nodes       *nodeWatch
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes
@@ -222,7 +223,7 @@ func (h *Scheduler) follow(factory informers.SharedInformerFactory) error {
 	if err != nil {
 		return err
 	}
-	toldOfNodes, err := h.watchNodes(factory.Core().V1().Nodes().Informer())
+	toldOfNodes, err := h.nodes.watch(factory.Core().V1().Nodes().Informer())
 	if err != nil {
 		return err
 	}
