@@ -279,7 +279,7 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 				p.sched.waits.Gather(key, now.Add(cacheDelay(now.Sub(p.sched.leaving.goneSince(pod.UID, now)))))
 			}
 		case !p.sched.placements.isLeaving(now):
-			p.sched.stays(pod)
+			p.sched.departures.stays(pod)
 		}
 	}
 }
@@ -412,7 +412,7 @@ func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Po
 	p.sched.leaving.over(taken, begun, p.sched.clock.Now())
 	for uid, victim := range victims {
 		if !begun.Has(uid) {
-			p.sched.stays(victim)
+			p.sched.departures.stays(victim)
 		}
 	}
 }

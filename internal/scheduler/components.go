@@ -12,4 +12,5 @@ func connect(h *Scheduler) {
 	h.nominations = &nominations{index: h.index, placements: h.placements, ledger: h.ledger, handle: h.handle, records: h.records, reserved: h.reserved, steps: h.steps, releases: h.releases}
 	h.rooms = &rooms{index: h.index, placements: h.placements, ledger: h.ledger, dips: h.dips, reserved: h.reserved, waits: h.waits, clock: h.clock, steps: h.steps, retries: h.retries, releases: h.releases, doubted: newDoubts(h.index.hasNode)}
 	h.nodes = &nodeWatch{index: h.index, placements: h.placements, ledger: h.ledger, quotas: h.quotas, dips: h.dips, handle: h.handle, reserved: h.reserved, waits: h.waits, wanted: h.wanted, clock: h.clock, metrics: h.metrics, retries: h.retries, releases: h.releases, rooms: h.rooms}
+	h.departures = &departures{index: h.index, placements: h.placements, ledger: h.ledger, leaving: h.leaving, quotas: h.quotas, cluster: h.cluster, waits: h.waits, clock: h.clock, steps: h.steps, retries: h.retries, rooms: h.rooms}
 }

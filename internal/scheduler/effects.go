@@ -75,7 +75,7 @@ func (h *Scheduler) apply(effect engine.Effect) {
 	case engine.Review:
 		h.releases.review(effect.Key)
 	case engine.Overdue:
-		h.overdue(effect.Key)
+		h.departures.overdue(effect.Key)
 	case engine.Withdraw:
 		pods := make([]*corev1.Pod, len(effect.Rooms))
 		for i, r := range effect.Rooms {

@@ -356,7 +356,7 @@ func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 			return func() {
 				r.sched.leaving.spare(taken, nil)
 				for _, pod := range going {
-					r.sched.stays(pod)
+					r.sched.departures.stays(pod)
 				}
 			}
 		},

@@ -337,39 +337,39 @@ func (o *placements) isLeaving(pod *corev1.Pod) bool { return o.departureOf(pod)
 
 // disrupted records the members that a PodGroup lists as disrupted, and handles members that are no
 // longer listed.
-func (h *Scheduler) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) {
-	for _, p := range h.leaving.list(key, pods) {
-		if pod, err := h.index.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID {
-			h.stays(pod)
+func (ds *departures) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) {
+	for _, p := range ds.leaving.list(key, pods) {
+		if pod, err := ds.index.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID {
+			ds.stays(pod)
 		}
 	}
 }
 
-// sweepLeaving handles victims that keep running after their eviction ended. For example, the
+// sweep handles victims that keep running after their eviction ended. For example, the
 // deletion of a member failed and its PodGroup was deleted. Or a pod was returned to the queue and
 // was bound after all.
-func (h *Scheduler) sweepLeaving() {
-	for _, pod := range h.leaving.sweep(h.clock.Now()) {
-		h.stays(pod)
+func (ds *departures) sweep() {
+	for _, pod := range ds.leaving.sweep(ds.clock.Now()) {
+		ds.stays(pod)
 	}
 }
 
 // stays retries and returns the workloads that count on the end of a pod that will not terminate.
 // It does nothing if the pod is terminating or gone. pod may be an old version from a snapshot.
-func (h *Scheduler) stays(pod *corev1.Pod) []workload.Key {
-	now, err := h.index.pods.Pods(pod.Namespace).Get(pod.Name)
-	if err != nil || now.UID != pod.UID || h.placements.isLeaving(now) {
+func (ds *departures) stays(pod *corev1.Pod) []workload.Key {
+	now, err := ds.index.pods.Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || now.UID != pod.UID || ds.placements.isLeaving(now) {
 		return nil
 	}
-	h.cluster.NodeChanged(pod.Spec.NodeName)
-	h.rooms.doubt(now.Spec.NodeName)
-	misled := retriedBy(h.steps.step(engine.VictimStays{Pod: string(pod.UID)}))
+	ds.cluster.NodeChanged(pod.Spec.NodeName)
+	ds.rooms.doubt(now.Spec.NodeName)
+	misled := retriedBy(ds.steps.step(engine.VictimStays{Pod: string(pod.UID)}))
 	// Work at its limit may count on the end of a pod on any node.
-	h.retries.atLimit(h.quotas.LimitsOn(h.ledger.queueOf(now)))
-	if g := h.index.gangOf(now); g != nil {
+	ds.retries.atLimit(ds.quotas.LimitsOn(ds.ledger.queueOf(now)))
+	if g := ds.index.gangOf(now); g != nil {
 		// The pod does not terminate, so other members of its gang can be placed again.
-		h.ledger.updateGroupState(g.Key)
-		h.retries.soon(g.Key)
+		ds.ledger.updateGroupState(g.Key)
+		ds.retries.soon(g.Key)
 	}
 	return misled
 }

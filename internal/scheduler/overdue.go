@@ -10,13 +10,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
+
+// departures follows pods that terminate: when they are overdue, and when they stay after all. It is safe
+// for concurrent use.
+type departures struct {
+	index      *clusterIndex
+	placements *placements
+	ledger     *ledger
+	leaving    *leavingPods
+	quotas     *queue.Ledger
+	cluster    *snapshot.Cache
+	waits      *engine.Waits
+	clock      clock.WithTicker
+	steps      *stepper
+	retries    *retries
+	rooms      *rooms
+}
 
 // departureLimits bounds how long planning counts a terminating pod as gone.
 type departureLimits struct {
@@ -72,12 +90,12 @@ func (h *Scheduler) TerminationTimeout() time.Duration {
 // of all profiles. Any goroutine may call it.
 func (h *Scheduler) MaxGracePeriod() time.Duration { return h.index.profiles.departureLimits().grace }
 
-// followDeparture schedules a check of a terminating pod for the time when it becomes overdue.
-func (h *Scheduler) followDeparture(pod *corev1.Pod) {
-	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !h.leaving.isOverdue(pod.UID) {
-		at := h.index.profiles.departureLimits().overdueAt(pod)
-		h.steps.step(engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod)})
-		h.waits.WaitUntil(podKey(pod), engine.Departure, onClock(at, h.clock.Now()))
+// follow schedules a check of a terminating pod for the time when it becomes overdue.
+func (ds *departures) follow(pod *corev1.Pod) {
+	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !ds.leaving.isOverdue(pod.UID) {
+		at := ds.index.profiles.departureLimits().overdueAt(pod)
+		ds.steps.step(engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod)})
+		ds.waits.WaitUntil(podKey(pod), engine.Departure, onClock(at, ds.clock.Now()))
 	}
 }
 
@@ -88,29 +106,29 @@ func onClock(at, now time.Time) time.Time { return now.Add(at.Sub(now)) }
 // overdue marks a terminating pod as overdue, and retries the workloads that wait for it. The
 // snapshot counts the pod as running from then on. All workloads see the same state, because the
 // mark does not depend on the time of a decision.
-func (h *Scheduler) overdue(key workload.Key) {
-	pod, ok := h.index.podOf(key)
+func (ds *departures) overdue(key workload.Key) {
+	pod, ok := ds.index.podOf(key)
 	if !ok || pod.DeletionTimestamp == nil {
 		return
 	}
-	h.leaving.setOverdue(pod.UID)
-	if !h.index.exists(pod) {
+	ds.leaving.setOverdue(pod.UID)
+	if !ds.index.exists(pod) {
 		// The pod was deleted, and its state was dropped, after its deadline had been scheduled.
-		h.leaving.gone(pod, h.clock.Now())
+		ds.leaving.gone(pod, ds.clock.Now())
 		return
 	}
 	// An overdue pod counts as usage of its queue again.
-	h.ledger.charge(pod)
-	misled := h.stays(pod)
-	limits := h.index.profiles.departureLimits()
+	ds.ledger.charge(pod)
+	misled := ds.stays(pod)
+	limits := ds.index.profiles.departureLimits()
 	klog.Background().V(2).Info("A terminating pod is overdue, and not waited for any more", "pod", klog.KObj(pod), "node", pod.Spec.NodeName,
 		"graceEnds", pod.DeletionTimestamp.Time, "graceIsTooLong", limits.cut(pod), "preemptors", len(misled))
 	for _, key := range misled {
-		preemptor, ok := h.index.pendingOf(key)
+		preemptor, ok := ds.index.pendingOf(key)
 		if !ok {
 			continue
 		}
-		if recorder := h.index.profiles.recorder(preemptor.Spec.SchedulerName); recorder != nil {
+		if recorder := ds.index.profiles.recorder(preemptor.Spec.SchedulerName); recorder != nil {
 			recorder.Eventf(pod, preemptor, corev1.EventTypeWarning, "TerminationOverdue", "Preempting",
 				"%s; %s looks for other room", limits.sentence(pod), key)
 		}

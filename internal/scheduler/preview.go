@@ -205,7 +205,7 @@ func (h *Scheduler) Settle(ctx context.Context) error {
 	limits := h.index.profiles.departureLimits()
 	for _, pod := range all {
 		if pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && !h.clock.Now().Before(limits.overdueAt(pod)) {
-			h.overdue(podKey(pod))
+			h.departures.overdue(podKey(pod))
 		}
 		if g := h.index.gangOf(pod); g != nil {
 			h.ledger.updateGroupState(g.Key)

@@ -121,6 +121,7 @@ type Scheduler struct {
 	nominations *nominations
 	rooms       *rooms
 	nodes       *nodeWatch
+	departures  *departures
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes

@@ -57,7 +57,7 @@ func (h *Scheduler) PartChanged(key types.NamespacedName, workloads []types.Name
 		if g, ok := h.index.groups.Group(key); ok {
 			disrupted = g.Disrupted
 		}
-		h.disrupted(key, disrupted)
+		h.departures.disrupted(key, disrupted)
 		h.cluster.GroupChanged(key)
 	}
 	for _, move := range moves {

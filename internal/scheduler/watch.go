@@ -39,9 +39,9 @@ func (h *Scheduler) GroupChanged(key types.NamespacedName) {
 	h.wanted.askAnew()
 	urgency := patient
 	if ok {
-		h.disrupted(key, g.Disrupted)
+		h.departures.disrupted(key, g.Disrupted)
 	} else {
-		h.disrupted(key, nil)
+		h.departures.disrupted(key, nil)
 		urgency = urgent
 	}
 	// Record the priority before any delay. If the priority rises and falls within one delay, a
@@ -261,7 +261,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.steps.step(engine.PodBinds{Pod: string(pod.UID), Key: podKey(pod), Node: pod.Spec.NodeName})
 		h.reporter.statuses.Bound(pod.UID)
 		h.endWait(podKey(pod), decisionlog.Bound)
-		h.followDeparture(pod)
+		h.departures.follow(pod)
 	}
 	h.drivers.touch(pod)
 	key, ok := h.index.groupOf(pod)
