@@ -35,7 +35,7 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 // once.
 func (h *Scheduler) attemptEnds(profile framework.Framework, pod *corev1.Pod, status *fwk.Status) (*fwk.Status, func()) {
 	attempt, returned := h.records.Ends(string(pod.UID))
-	status = h.failedAfterDecision(profile, pod, &attempt, status)
+	status = h.pauses.failedAfterDecision(profile, pod, &attempt, status)
 	h.nominations.restore(attempt.HiddenOn, attempt.Hidden)
 	return status, func() { h.finishAttempt(pod, &attempt, returned, status) }
 }

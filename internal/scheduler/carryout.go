@@ -328,13 +328,13 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVict
 func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Order, taken takenVictims, ended func(eviction.Outcome)) error {
 	outcome := <-p.sched.evictor.Evict(ctx, order, p)
 	ended(outcome)
-	p.sched.preemptionEnded(pre.key, &outcome)
+	p.sched.pauses.preemptionEnded(pre.key, &outcome)
 	if outcome.Err != nil {
 		p.evictionFailed(pre, order.Victims, taken, outcome.Begun)
 	} else {
 		p.sched.leaving.over(taken, sets.KeySet(taken), p.sched.clock.Now())
 	}
-	if delay := p.sched.backOff(pre, outcome, p.args.Retry); outcome.Err != nil {
+	if delay := p.sched.pauses.backOff(pre, outcome, p.args.Retry); outcome.Err != nil {
 		// The retry must come after the current cycle.
 		p.sched.waits.WaitUntil(pre.key, engine.RetryDue, p.sched.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
 	}
@@ -349,7 +349,7 @@ func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Or
 	outcomes := p.sched.evictor.Evict(context.WithoutCancel(ctx), order, p)
 	p.sched.executions.follow(outcomes, func(outcome eviction.Outcome) {
 		ended(outcome)
-		p.sched.preemptionEnded(pre.key, &outcome)
+		p.sched.pauses.preemptionEnded(pre.key, &outcome)
 		p.evicted(ctx, &pre, &order, taken, outcome, running)
 	})
 }
@@ -374,7 +374,7 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 	} else {
 		p.sched.leaving.over(taken, sets.KeySet(taken), p.sched.clock.Now())
 	}
-	if delay := p.sched.backOff(pre, outcome, p.args.Retry); delay > 0 {
+	if delay := p.sched.pauses.backOff(pre, outcome, p.args.Retry); delay > 0 {
 		p.sched.waits.WaitUntil(pre.key, engine.Backoff, p.sched.clock.Now().Add(delay))
 		p.sched.waits.EndEviction(running)
 		return

@@ -13,4 +13,5 @@ func connect(h *Scheduler) {
 	h.rooms = &rooms{index: h.index, placements: h.placements, ledger: h.ledger, dips: h.dips, reserved: h.reserved, waits: h.waits, clock: h.clock, steps: h.steps, retries: h.retries, releases: h.releases, doubted: newDoubts(h.index.hasNode)}
 	h.nodes = &nodeWatch{index: h.index, placements: h.placements, ledger: h.ledger, quotas: h.quotas, dips: h.dips, handle: h.handle, reserved: h.reserved, waits: h.waits, wanted: h.wanted, clock: h.clock, metrics: h.metrics, retries: h.retries, releases: h.releases, rooms: h.rooms}
 	h.departures = &departures{index: h.index, placements: h.placements, ledger: h.ledger, leaving: h.leaving, quotas: h.quotas, cluster: h.cluster, waits: h.waits, clock: h.clock, steps: h.steps, retries: h.retries, rooms: h.rooms}
+	h.pauses = &pauses{index: h.index, engine: h.engine, gangs: h.gangs, waits: h.waits, unbound: h.unbound, clock: h.clock, metrics: h.metrics, retries: h.retries, releases: h.releases}
 }

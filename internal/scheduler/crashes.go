@@ -23,79 +23,79 @@ func crashLimitOf(args *configv1alpha1.RetryArgs) engine.CrashLimit {
 
 // followStart records whether a pod of a preemptor has started, become ready or crashed. Only
 // workloads that have preempted others are recorded.
-func (h *Scheduler) followStart(before, after *corev1.Pod) {
-	if after.Spec.NodeName == "" || h.engine.Crashes.IsEmpty() {
+func (ps *pauses) followStart(before, after *corev1.Pod) {
+	if after.Spec.NodeName == "" || ps.engine.Crashes.IsEmpty() {
 		return
 	}
 	bound, crashed := before.Spec.NodeName == "", restarted(before, after)
 	if !bound && crashed == nil && isReady(before) == isReady(after) && before.Status.Phase == after.Status.Phase {
 		return
 	}
-	key, now := h.index.keyOf(after), h.clock.Now()
+	key, now := ps.index.keyOf(after), ps.clock.Now()
 	if bound {
 		if !key.Gang {
-			h.engine.Crashes.Inherits(key, controllerOf(after), now)
+			ps.engine.Crashes.Inherits(key, controllerOf(after), now)
 		}
-		h.engine.Crashes.Starts(key, string(after.UID))
+		ps.engine.Crashes.Starts(key, string(after.UID))
 	}
 	if crashed != nil && after.DeletionTimestamp == nil && !isDisrupted(after) {
 		f := crashOf(after, crashed)
-		h.crashed(key, h.engine.Crashes.Restarts(key, string(after.UID), f, h.index.stateOf(key), now), f)
+		ps.crashed(key, ps.engine.Crashes.Restarts(key, string(after.UID), f, ps.index.stateOf(key), now), f)
 	}
 	// Record the crash above and the readiness here, because readiness alone may not show a crash.
 	// One update may report the crash together with the next readiness, or other members may keep
 	// the gang ready.
-	h.engine.Crashes.Observes(key, h.isWorking(key, after), now)
-	h.startEnds(after)
+	ps.engine.Crashes.Observes(key, ps.isWorking(key, after), now)
+	ps.startEnds(after)
 }
 
 // memberEnds updates the readiness of a gang after a member on a node was lost or has succeeded. It
 // does nothing for single pods.
-func (h *Scheduler) memberEnds(pod *corev1.Pod) {
-	if h.engine.Crashes.IsEmpty() {
+func (ps *pauses) memberEnds(pod *corev1.Pod) {
+	if ps.engine.Crashes.IsEmpty() {
 		return
 	}
-	if key := h.index.keyOf(pod); key.Gang && h.engine.Crashes.Has(key) {
-		h.engine.Crashes.Observes(key, h.isWorking(key, pod), h.clock.Now())
+	if key := ps.index.keyOf(pod); key.Gang && ps.engine.Crashes.Has(key) {
+		ps.engine.Crashes.Observes(key, ps.isWorking(key, pod), ps.clock.Now())
 	}
 }
 
 // startEnds records the result of a pod that has finished, or that is evicted or deleted. Only the
 // failure of a pod that was neither evicted nor deleted counts as a crash.
-func (h *Scheduler) startEnds(pod *corev1.Pod) {
-	if h.engine.Crashes.IsEmpty() {
+func (ps *pauses) startEnds(pod *corev1.Pod) {
+	if ps.engine.Crashes.IsEmpty() {
 		return
 	}
 	switch {
 	case pod.DeletionTimestamp != nil || isDisrupted(pod):
-		h.engine.Crashes.Stops(string(pod.UID))
+		ps.engine.Crashes.Stops(string(pod.UID))
 	case pod.Status.Phase == corev1.PodSucceeded:
-		h.engine.Crashes.Succeeds(string(pod.UID))
+		ps.engine.Crashes.Succeeds(string(pod.UID))
 	case pod.Status.Phase == corev1.PodFailed:
-		key, f := h.index.keyOf(pod), engine.Failure{Stage: "pod " + pod.Name, Message: "it failed"}
-		h.crashed(key, h.engine.Crashes.Fails(string(pod.UID), f, h.index.stateOf(key), h.clock.Now()), f)
+		key, f := ps.index.keyOf(pod), engine.Failure{Stage: "pod " + pod.Name, Message: "it failed"}
+		ps.crashed(key, ps.engine.Crashes.Fails(string(pod.UID), f, ps.index.stateOf(key), ps.clock.Now()), f)
 	}
 }
 
 // crashed logs a crash of a preemptor. count is the number of crashes in a row; 0 for a crash that
 // does not count.
-func (h *Scheduler) crashed(key workload.Key, count int, f engine.Failure) {
+func (ps *pauses) crashed(key workload.Key, count int, f engine.Failure) {
 	if count > 0 {
 		happened(logOf(context.Background(), key), "A preemptor crashed", f.Message, "crashed", f.Stage, "inARow", count)
 	}
 }
 
 // isWorking reports whether a workload is ready: enough members of a gang, or the single pod.
-func (h *Scheduler) isWorking(key workload.Key, pod *corev1.Pod) bool {
+func (ps *pauses) isWorking(key workload.Key, pod *corev1.Pod) bool {
 	if !key.Gang {
 		return isReady(pod)
 	}
 	name := nameOf(key)
-	g, ok := h.index.groups.Group(name)
-	if !ok || !h.engine.Crashes.Has(key) {
+	g, ok := ps.index.groups.Group(name)
+	if !ok || !ps.engine.Crashes.Has(key) {
 		return false
 	}
-	members := h.index.lister.Members(name)
+	members := ps.index.lister.Members(name)
 	members.Assigned = slices.DeleteFunc(members.Assigned, func(member *corev1.Pod) bool { return !isReady(member) })
 	return g.IsPlaced(&members)
 }

@@ -99,8 +99,8 @@ func (h *Scheduler) memberFinished(obj any) {
 	if !ok {
 		return
 	}
-	h.startEnds(pod)
-	h.memberEnds(pod)
+	h.pauses.startEnds(pod)
+	h.pauses.memberEnds(pod)
 	key, ok := h.index.groupOf(pod)
 	if !ok {
 		return

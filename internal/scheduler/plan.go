@@ -66,7 +66,7 @@ func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 		never:    p.sched.tolerations.NeverPreempts(g, pod),
 		minCount: 1,
 		pods:     []*corev1.Pod{pod},
-		pause:    p.sched.pauseOf(podKey(pod), pod),
+		pause:    p.sched.pauses.of(podKey(pod), pod),
 	}
 }
 
@@ -90,7 +90,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		minCount: p.sched.placements.lacking(g, members, pending),
 		pods:     pending,
 		keptOut:  keptOut.String(),
-		pause:    p.sched.pauseOf(gangKey(g.Key)),
+		pause:    p.sched.pauses.of(gangKey(g.Key)),
 	}
 	if g.Tree != nil {
 		pre.rounds = roundsOf(g, members, pending)

@@ -122,6 +122,7 @@ type Scheduler struct {
 	rooms       *rooms
 	nodes       *nodeWatch
 	departures  *departures
+	pauses      *pauses
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes
@@ -261,10 +262,10 @@ func (gs *gates) isEvictingFor(pod *corev1.Pod) bool { return gs.waits.Evicting(
 // backOff returns how long a preemptor must back off after an eviction. The first failure has no
 // backoff. Each further failure in a row doubles it, for example if permissions are missing. An
 // order that is no longer wanted counts as no failure.
-func (h *Scheduler) backOff(pre *preemptor, outcome eviction.Outcome, retry configv1alpha1.RetryArgs) time.Duration {
+func (ps *pauses) backOff(pre *preemptor, outcome eviction.Outcome, retry configv1alpha1.RetryArgs) time.Duration {
 	switch {
 	case outcome.Err == nil:
-		h.waits.Succeeded(pre.key)
+		ps.waits.Succeeded(pre.key)
 		return 0
 	case outcome.Unwanted:
 		return 0
@@ -274,7 +275,7 @@ func (h *Scheduler) backOff(pre *preemptor, outcome eviction.Outcome, retry conf
 		// suffices.
 		return retry.InitialBackoff.Duration
 	}
-	return h.waits.Failed(pre.key, engine.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
+	return ps.waits.Failed(pre.key, engine.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
 }
 
 // now retries a workload at once, because of a change that affects it, and ends its backoff.

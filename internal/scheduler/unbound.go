@@ -17,6 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/engine"
@@ -26,20 +27,34 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
+// pauses follows preemptors that were not bound or that crashed. Such a preemptor must not preempt for
+// some time. It is safe for concurrent use.
+type pauses struct {
+	index    *clusterIndex
+	engine   *engine.Engine
+	gangs    *engine.Gangs
+	waits    *engine.Waits
+	unbound  *engine.Unbound
+	clock    clock.WithTicker
+	metrics  *metrics.Metrics
+	retries  *retries
+	releases *releases
+}
+
 // lowest is the priority of a workload that must not preempt for now, in comparisons of
 // reservations. All other workloads may use its reserved room, and it must respect all other
 // reservations.
 const lowest = math.MinInt32
 
-// pauseOf returns the pause of a workload that must not preempt yet; nil for none. A pod of a
+// of returns the pause of a workload that must not preempt yet; nil for none. A pod of a
 // controller has the pause of an earlier, deleted pod of that controller.
-func (h *Scheduler) pauseOf(key workload.Key, pods ...*corev1.Pod) *engine.PreemptionPause {
-	now := h.clock.Now()
+func (ps *pauses) of(key workload.Key, pods ...*corev1.Pod) *engine.PreemptionPause {
+	now := ps.clock.Now()
 	if !key.Gang && len(pods) == 1 {
-		h.unbound.Inherits(key, controllerOf(pods[0]), now)
-		h.engine.Crashes.Inherits(key, controllerOf(pods[0]), now)
+		ps.unbound.Inherits(key, controllerOf(pods[0]), now)
+		ps.engine.Crashes.Inherits(key, controllerOf(pods[0]), now)
 	}
-	p, paused := h.engine.Pause(key, now)
+	p, paused := ps.engine.Pause(key, now)
 	if !paused {
 		return nil
 	}
@@ -81,10 +96,10 @@ func pauseSentence(p *engine.PreemptionPause, key workload.Key) string {
 
 // preemptionEnded records that a preemption has ended. A preemption without any eviction does not
 // count.
-func (h *Scheduler) preemptionEnded(key workload.Key, outcome *eviction.Outcome) {
+func (ps *pauses) preemptionEnded(key workload.Key, outcome *eviction.Outcome) {
 	if outcome.Err != nil && outcome.Begun.Len() == 0 {
-		h.unbound.Cancels(key)
-		h.engine.Crashes.Cancels(key)
+		ps.unbound.Cancels(key)
+		ps.engine.Crashes.Cancels(key)
 	}
 }
 
@@ -94,10 +109,10 @@ func (h *Scheduler) preemptionEnded(key workload.Key, outcome *eviction.Outcome)
 //
 // status is the framework's status. The result is the status with a sentence about these
 // consequences.
-func (h *Scheduler) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, attempt *engine.Attempt, status *fwk.Status) *fwk.Status {
+func (ps *pauses) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, attempt *engine.Attempt, status *fwk.Status) *fwk.Status {
 	key := attempt.As
-	args := h.index.profiles.of(pod.Spec.SchedulerName)
-	if !attempt.Failed || attempt.Canceled || args == nil || !h.index.awaitsPlace(pod) {
+	args := ps.index.profiles.of(pod.Spec.SchedulerName)
+	if !attempt.Failed || attempt.Canceled || args == nil || !ps.index.awaitsPlace(pod) {
 		return status
 	}
 	f, failed := failureOf(profile, status)
@@ -105,19 +120,19 @@ func (h *Scheduler) failedAfterDecision(profile framework.Framework, pod *corev1
 		return status
 	}
 	backing := engine.Backing{Initial: args.Retry.InitialBindingBackoff.Duration, Max: args.Retry.MaxBindingBackoff.Duration}
-	if n := h.unbound.Fails(key, f, h.index.stateOf(key), backing, h.clock.Now()); n > 0 {
-		h.metrics.Unbound(typeOf(key), n, pod.Spec.SchedulerName)
+	if n := ps.unbound.Fails(key, f, ps.index.stateOf(key), backing, ps.clock.Now()); n > 0 {
+		ps.metrics.Unbound(typeOf(key), n, pod.Spec.SchedulerName)
 		happened(logOf(context.Background(), key), "A preemption did not end in a binding", f.Message, "stage", f.Stage)
 	}
-	p, paused := h.unbound.Pause(key, h.clock.Now())
+	p, paused := ps.unbound.Pause(key, ps.clock.Now())
 	if !paused {
 		return status
 	}
 	const why = "it could not be bound after a preemption"
-	h.releases.all(key, why)
+	ps.releases.all(key, why)
 	said := pauseSentence(&p, key) + "; the step that failed is " + p.Last.Stage
 	if key.Gang {
-		h.gangs.SetVerdict(key, gang.Verdict{
+		ps.gangs.SetVerdict(key, gang.Verdict{
 			Reason: v1alpha1.ReasonPending, Message: fmt.Sprintf("member %s could not be bound: %s; %s", pod.Name, p.Last.Message, said),
 		})
 	}
@@ -125,56 +140,56 @@ func (h *Scheduler) failedAfterDecision(profile framework.Framework, pod *corev1
 }
 
 // endUnbound ends the record of a gang's preemptions if enough members are bound.
-func (h *Scheduler) endUnbound(key types.NamespacedName) {
-	if !h.unbound.Has(gangKey(key)) {
+func (ps *pauses) endUnbound(key types.NamespacedName) {
+	if !ps.unbound.Has(gangKey(key)) {
 		return
 	}
-	if g, ok := h.index.groups.Group(key); ok {
-		if members := h.index.lister.Members(key); g.IsPlaced(&members) {
-			h.unbound.Ends(gangKey(key))
+	if g, ok := ps.index.groups.Group(key); ok {
+		if members := ps.index.lister.Members(key); g.IsPlaced(&members) {
+			ps.unbound.Ends(gangKey(key))
 		}
 	}
 }
 
 // changedByOwner ends the pause of a workload early if the owner has changed its pod, because the
 // binding may now succeed. It ignores changes of the status, which the scheduler writes itself.
-func (h *Scheduler) changedByOwner(before, after *corev1.Pod) {
+func (ps *pauses) changedByOwner(before, after *corev1.Pod) {
 	if after.Spec.NodeName != "" || before.Spec.NodeName != "" {
 		return
 	}
-	key := h.index.keyOf(after)
-	if !h.unbound.Has(key) && !h.engine.Crashes.Has(key) {
+	key := ps.index.keyOf(after)
+	if !ps.unbound.Has(key) && !ps.engine.Crashes.Has(key) {
 		return
 	}
 	if apiequality.Semantic.DeepEqual(before.Labels, after.Labels) && apiequality.Semantic.DeepEqual(before.Annotations, after.Annotations) &&
 		apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return
 	}
-	h.endBackoffEarly(key, "")
+	ps.endEarly(key, "")
 }
 
 // groupChangedByOwner is changedByOwner for a PodGroup. g is nil for a deleted PodGroup.
-func (h *Scheduler) groupChangedByOwner(key types.NamespacedName, g *gang.Group) {
+func (ps *pauses) groupChangedByOwner(key types.NamespacedName, g *gang.Group) {
 	if g == nil {
-		h.unbound.Ends(gangKey(key))
-		h.engine.Crashes.Ends(gangKey(key))
+		ps.unbound.Ends(gangKey(key))
+		ps.engine.Crashes.Ends(gangKey(key))
 		return
 	}
-	if h.unbound.Has(gangKey(key)) || h.engine.Crashes.Has(gangKey(key)) {
-		h.endBackoffEarly(gangKey(key), stateOfGroup(g))
+	if ps.unbound.Has(gangKey(key)) || ps.engine.Crashes.Has(gangKey(key)) {
+		ps.endEarly(gangKey(key), stateOfGroup(g))
 	}
 }
 
-func (h *Scheduler) endBackoffEarly(key workload.Key, of string) {
-	now := h.clock.Now()
-	if !h.engine.OwnerChanged(key, of, now) {
+func (ps *pauses) endEarly(key workload.Key, of string) {
+	now := ps.clock.Now()
+	if !ps.engine.OwnerChanged(key, of, now) {
 		return
 	}
-	if p, paused := h.engine.Pause(key, now); paused {
-		h.waits.WaitUntil(key, engine.ProtectionEnds, p.Until)
+	if p, paused := ps.engine.Pause(key, now); paused {
+		ps.waits.WaitUntil(key, engine.ProtectionEnds, p.Until)
 		return
 	}
-	h.retries.now(key)
+	ps.retries.now(key)
 }
 
 // stateOf returns a text that identifies the state of a gang's PodGroup; see stateOfGroup. It

@@ -57,7 +57,7 @@ func (h *Scheduler) GroupChanged(key types.NamespacedName) {
 // followGroup applies the current state of a PodGroup to its members.
 func (h *Scheduler) followGroup(key types.NamespacedName) {
 	g, ok := h.index.groups.Group(key)
-	h.groupChangedByOwner(key, g)
+	h.pauses.groupChangedByOwner(key, g)
 	change := h.ledger.chargeGroup(key)
 	h.retries.atLimit(change.Eased)
 	h.gangs.CheckReported(gangKey(key), h.clock.Now())
@@ -162,8 +162,8 @@ func (h *Scheduler) podUpdated(oldObj, newObj any) {
 		return
 	}
 	moved := h.followMembership(before, after)
-	h.changedByOwner(before, after)
-	h.followStart(before, after)
+	h.pauses.changedByOwner(before, after)
+	h.pauses.followStart(before, after)
 	if after.DeletionTimestamp != nil && before.DeletionTimestamp == nil && after.Spec.NodeName == "" {
 		h.quotas.Forget(after.UID)
 		h.recorder.Heard(after, true)
@@ -277,7 +277,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 			h.releases.orNext(key)
 		}
 		h.endTurns(key)
-		h.endUnbound(key)
+		h.pauses.endUnbound(key)
 		h.memberBound(key)
 		h.gates.moved.Store(true)
 		h.gangs.CheckReported(gangKey(key), h.clock.Now())
@@ -318,8 +318,8 @@ func (h *Scheduler) podDeleted(obj any) {
 	}
 	h.gates.moved.Store(true)
 	h.recorder.Heard(pod, false)
-	h.startEnds(pod)
-	h.memberEnds(pod)
+	h.pauses.startEnds(pod)
+	h.pauses.memberEnds(pod)
 	h.leaving.gone(pod, h.clock.Now())
 	h.refused.Forget(pod.UID)
 	// The scheduler's queue may have received the deletion before the quota ledger. It then retried
