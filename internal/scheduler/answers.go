@@ -73,3 +73,9 @@ func (h *Scheduler) GangGatedBy(members *gang.Members) string {
 func (h *Scheduler) BlockedDriver(pod *corev1.Pod) gang.Verdict {
 	return h.drivers.blocked(pod)
 }
+
+// VictimPriority returns the priority of a group as a potential victim, and the verdict on its
+// preemptionPriorityClassName.
+func (h *Scheduler) VictimPriority(g *gang.Group) (int32, gang.Verdict) {
+	return h.victimPriorities.of(g)
+}

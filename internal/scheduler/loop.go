@@ -85,7 +85,7 @@ func (h *Scheduler) tick(now time.Time) {
 	h.sweepKept()
 	h.nodes.releaseBlocked()
 	h.gates.retry()
-	h.retryFallen()
+	h.victimPriorities.retryFallen()
 	h.drivers.retry()
 	h.retries.retryTurns()
 	if h.retries.leads.Load() {

@@ -89,7 +89,7 @@ func (h *Scheduler) retryNamed(pods []*corev1.Pod) {
 
 // queuesChanged retries all workloads that a change of a queue may affect.
 func (h *Scheduler) queuesChanged() {
-	h.reviewVictimPriorities()
+	h.victimPriorities.review()
 	h.releases.disallowed()
 	h.retries.ended(engine.Queue)
 	h.retries.ended(engine.Access)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -91,11 +90,6 @@ type Scheduler struct {
 	wanted *wants
 	// changes delays the handling of PodGroups that change very often.
 	changes groupChanges
-	// raising is held while the recorded priorities of potential victims change. It also guards
-	// fallen.
-	raising sync.Mutex
-	// fallen describes the groups whose priority has fallen since the last tick.
-	fallen falls
 	// progress records the steps that must end soon.
 	progress progress
 	// refused lists the pods that the API server refuses to delete.
@@ -110,19 +104,20 @@ type Scheduler struct {
 	// finished is the informer for finished members of groups.
 	finished cache.SharedIndexInformer
 
-	clock       clock.WithTicker
-	metrics     *metrics.Metrics
-	steps       *stepper
-	retries     *retries
-	releases    *releases
-	drivers     *driverBounds
-	plenty      *plenty
-	gates       *gates
-	nominations *nominations
-	rooms       *rooms
-	nodes       *nodeWatch
-	departures  *departures
-	pauses      *pauses
+	clock            clock.WithTicker
+	metrics          *metrics.Metrics
+	steps            *stepper
+	retries          *retries
+	releases         *releases
+	drivers          *driverBounds
+	plenty           *plenty
+	gates            *gates
+	nominations      *nominations
+	rooms            *rooms
+	nodes            *nodeWatch
+	departures       *departures
+	pauses           *pauses
+	victimPriorities *victimPriorities
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes

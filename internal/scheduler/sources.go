@@ -70,7 +70,7 @@ func (s sources) Degraded(g *gang.Group) snapshot.Degraded { return s.sched.degr
 
 // VictimPriority is part of snapshot.Groups.
 func (s sources) VictimPriority(g *gang.Group, scheduling int32, placed string) int32 {
-	priority, _ := s.sched.victimPriorityIn(g, scheduling, placed)
+	priority, _ := s.sched.victimPriorities.in(g, scheduling, placed)
 	return priority
 }
 

@@ -281,7 +281,7 @@ func (h *Scheduler) tenantsChanged(namespace string) {
 		if placed > 0 {
 			h.cluster.Invalidate()
 		}
-		h.reviewVictimPriorities()
+		h.victimPriorities.review()
 		h.releases.disallowed()
 		h.retries.ended(engine.Queue)
 		for key := range moved {
@@ -295,7 +295,7 @@ func (h *Scheduler) tenantsChanged(namespace string) {
 // affected.
 func (h *Scheduler) priorityBoundsChanged() {
 	h.rechargeWaiting()
-	h.reviewVictimPriorities()
+	h.victimPriorities.review()
 	h.releases.disallowed()
 	h.retries.ended(engine.Queue)
 	h.retries.ended(engine.Access)

@@ -14,7 +14,7 @@ import (
 func (h *Scheduler) watchTolerations(informer cache.SharedIndexInformer) error {
 	changed := func(any) {
 		h.cluster.Invalidate()
-		h.reviewVictimPriorities()
+		h.victimPriorities.review()
 		h.retries.ended(engine.Protection)
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

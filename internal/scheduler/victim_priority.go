@@ -3,45 +3,70 @@ package scheduler
 import (
 	"math"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/runs"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// VictimPriority returns the priority of a group as a potential victim, and the verdict on its
+// victimPriorities follows the priorities of groups as potential victims. It is safe for concurrent use.
+type victimPriorities struct {
+	index       *clusterIndex
+	ledger      *ledger
+	quotas      *queue.Ledger
+	cluster     *snapshot.Cache
+	tolerations *snapshot.ClassTolerations
+	engine      *engine.Engine
+	gangs       *engine.Gangs
+	runs        *runs.Reader
+	clock       clock.WithTicker
+	retries     *retries
+
+	// raising is held while the recorded priorities of potential victims change. It also guards
+	// fallen.
+	raising sync.Mutex
+	// fallen describes the groups whose priority has fallen since the last tick.
+	fallen falls
+}
+
+// of returns the priority of a group as a potential victim, and the verdict on its
 // preemptionPriorityClassName. The verdict is zero for a group without that field, and for a group
 // whose priority is not resolved. Any goroutine may call it.
-func (h *Scheduler) VictimPriority(g *gang.Group) (int32, gang.Verdict) {
+func (vp *victimPriorities) of(g *gang.Group) (int32, gang.Verdict) {
 	if g.Priority == nil {
 		return math.MinInt32, gang.Verdict{}
 	}
-	scheduling, sealed := *g.Priority, h.runs.Current(g, h.clock.Now()).Sealed
+	scheduling, sealed := *g.Priority, vp.runs.Current(g, vp.clock.Now()).Sealed
 	if sealed.Known {
 		scheduling = min(scheduling, sealed.Priority)
 	}
-	return h.victimPriorityIn(g, scheduling, sealed.Queue)
+	return vp.in(g, scheduling, sealed.Queue)
 }
 
-// victimPriorityIn returns the priority of a group as a potential victim; see
+// in returns the priority of a group as a potential victim; see
 // [gang.Group.VictimPriority]. scheduling is the group's priority without the class. placed is the
 // queue of its running members; "" for none. The maxPriorityClass of each of these queues bounds
 // the priority: the group's queue, placed, and further queues of placed members.
-func (h *Scheduler) victimPriorityIn(g *gang.Group, scheduling int32, placed string) (int32, gang.Verdict) {
-	if g.PreemptionPriorityClass == "" || h.tolerations == nil {
+func (vp *victimPriorities) in(g *gang.Group, scheduling int32, placed string) (int32, gang.Verdict) {
+	if g.PreemptionPriorityClass == "" || vp.tolerations == nil {
 		return scheduling, gang.Verdict{}
 	}
-	now := h.ledger.queueOfGroup(g)
+	now := vp.ledger.queueOfGroup(g)
 	queues := sets.New(now)
 	if placed != "" {
 		queues.Insert(placed)
 	}
-	if h.runs.Current(g, h.clock.Now()).Sealed.MixedQueues {
-		for _, pod := range h.index.lister.Members(g.Key).Assigned {
+	if vp.runs.Current(g, vp.clock.Now()).Sealed.MixedQueues {
+		for _, pod := range vp.index.lister.Members(g.Key).Assigned {
 			if queue := gang.QueueInSeal(pod); queue != "" {
 				queues.Insert(queue)
 			}
@@ -49,9 +74,9 @@ func (h *Scheduler) victimPriorityIn(g *gang.Group, scheduling int32, placed str
 	}
 	var maxima []gang.Maximum
 	for _, queue := range sets.List(queues) {
-		maxima = append(maxima, h.quotas.MaximumOf(queue))
+		maxima = append(maxima, vp.quotas.MaximumOf(queue))
 	}
-	return g.VictimPriority(scheduling, h.tolerations.ValueOf, maxima...)
+	return g.VictimPriority(scheduling, vp.tolerations.ValueOf, maxima...)
 }
 
 // falls describes groups whose priority as potential victims has fallen. from is the lowest
@@ -62,67 +87,67 @@ type falls struct {
 	from int32
 }
 
-// followVictimPriority records the priority of a group as a potential victim. g is nil for a
+// follow records the priority of a group as a potential victim. g is nil for a
 // deleted group. If the priority of a group with placed members has fallen, preemptors are retried
 // at the next tick; see falls.
-func (h *Scheduler) followVictimPriority(key types.NamespacedName, g *gang.Group) {
-	h.raising.Lock()
-	defer h.raising.Unlock()
-	if from, fell := h.recordVictimPriority(key, g); fell && len(h.index.lister.Members(key).Assigned) > 0 {
-		if h.fallen.any {
-			from = min(from, h.fallen.from)
+func (vp *victimPriorities) follow(key types.NamespacedName, g *gang.Group) {
+	vp.raising.Lock()
+	defer vp.raising.Unlock()
+	if from, fell := vp.record(key, g); fell && len(vp.index.lister.Members(key).Assigned) > 0 {
+		if vp.fallen.any {
+			from = min(from, vp.fallen.from)
 		}
-		h.fallen = falls{any: true, from: from}
-		h.engine.Look()
+		vp.fallen = falls{any: true, from: from}
+		vp.engine.Look()
 	}
 }
 
-// recordVictimPriority records the priority of a group as a potential victim. If it has fallen, it
+// record records the priority of a group as a potential victim. If it has fallen, it
 // returns true and the lowest priority of preemptors that may now evict the group. The caller holds
 // h.raising.
-func (h *Scheduler) recordVictimPriority(key types.NamespacedName, g *gang.Group) (from int32, fell bool) {
+func (vp *victimPriorities) record(key types.NamespacedName, g *gang.Group) (from int32, fell bool) {
 	if g != nil && g.PreemptionPriorityClass != "" && g.Priority != nil {
-		now, verdict := h.VictimPriority(g)
-		before, known := h.gangs.SetVictimPriority(gangKey(key), engine.VictimPriority{Priority: now, Reason: verdict.Reason})
+		now, verdict := vp.of(g)
+		before, known := vp.gangs.SetVictimPriority(gangKey(key), engine.VictimPriority{Priority: now, Reason: verdict.Reason})
 		return now + 1, known && now < before.Priority
 	}
-	before, known := h.gangs.EndVictimPriority(gangKey(key))
+	before, known := vp.gangs.EndVictimPriority(gangKey(key))
 	if !known {
 		return 0, false
 	}
 	now := int32(math.MinInt32)
 	if g != nil {
-		now, _ = h.VictimPriority(g)
+		now, _ = vp.of(g)
 	}
 	return now + 1, now < before.Priority
 }
 
 // retryFallen retries the workloads that may now preempt groups whose priority as potential victims
 // has fallen since the last call.
-func (h *Scheduler) retryFallen() {
-	h.raising.Lock()
-	fallen := h.fallen
-	h.fallen = falls{}
-	h.raising.Unlock()
+func (vp *victimPriorities) retryFallen() {
+	vp.raising.Lock()
+	fallen := vp.fallen
+	vp.fallen = falls{}
+	vp.raising.Unlock()
 	if fallen.any {
-		h.retries.from(fallen.from)
+		vp.retries.from(fallen.from)
 	}
 }
 
-// reviewVictimPriorities updates the recorded priorities of all groups with a
+// review updates the recorded priorities of all groups with a
 // preemptionPriorityClassName. It is called when a PriorityClass or a queue has changed.
-func (h *Scheduler) reviewVictimPriorities() {
-	for _, key := range h.gangs.VictimPriorities() {
-		if g, ok := h.index.groups.Group(nameOf(key)); ok {
-			h.cluster.GroupChanged(g.Key)
-			h.followVictimPriority(g.Key, g)
+func (vp *victimPriorities) review() {
+	for _, key := range vp.gangs.VictimPriorities() {
+		if g, ok := vp.index.groups.Group(nameOf(key)); ok {
+			vp.cluster.GroupChanged(g.Key)
+			vp.follow(g.Key, g)
 		}
 	}
 }
 
 // isRaisedAbove reports whether an order evicts a group by priority, although the group is now
 // protected. This happens if its priority as a potential victim was raised after the decision.
-func (h *Scheduler) isRaisedAbove(order *eviction.Order, g *gang.Group) bool {
+func (vp *victimPriorities) isRaisedAbove(order *eviction.Order, g *gang.Group) bool {
 	d := &order.Decision
 	if g.PreemptionPriorityClass == "" {
 		return false
@@ -130,12 +155,12 @@ func (h *Scheduler) isRaisedAbove(order *eviction.Order, g *gang.Group) bool {
 	byPriority := slices.ContainsFunc(d.Victims, func(v core.Victim) bool {
 		return v.Rule == core.RuleLowerPriority && slices.ContainsFunc(v.Pods, func(p core.VictimPod) bool {
 			pod := order.Victims[types.UID(p.UID)]
-			return pod != nil && h.index.groupKeyOf(pod) == g.Key
+			return pod != nil && vp.index.groupKeyOf(pod) == g.Key
 		})
 	})
 	if !byPriority {
 		return false
 	}
-	counts, _ := h.VictimPriority(g)
+	counts, _ := vp.of(g)
 	return counts >= d.Preemptor.Priority
 }

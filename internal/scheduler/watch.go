@@ -46,7 +46,7 @@ func (h *Scheduler) GroupChanged(key types.NamespacedName) {
 	}
 	// Record the priority before any delay. If the priority rises and falls within one delay, a
 	// later comparison would find no change.
-	h.followVictimPriority(key, g)
+	h.victimPriorities.follow(key, g)
 	if h.changes.isDelayed(key, urgency, h.clock.Now()) {
 		h.engine.Look()
 		return
