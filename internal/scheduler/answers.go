@@ -79,3 +79,8 @@ func (h *Scheduler) BlockedDriver(pod *corev1.Pod) gang.Verdict {
 func (h *Scheduler) VictimPriority(g *gang.Group) (int32, gang.Verdict) {
 	return h.victimPriorities.of(g)
 }
+
+// StaleFrom returns the time when a degraded gang becomes stale, if its state does not change.
+func (h *Scheduler) StaleFrom(key types.NamespacedName) time.Time {
+	return h.stale.from(key)
+}

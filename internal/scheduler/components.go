@@ -15,4 +15,5 @@ func connect(h *Scheduler) {
 	h.departures = &departures{index: h.index, placements: h.placements, ledger: h.ledger, leaving: h.leaving, quotas: h.quotas, cluster: h.cluster, waits: h.waits, clock: h.clock, steps: h.steps, retries: h.retries, rooms: h.rooms}
 	h.pauses = &pauses{index: h.index, engine: h.engine, gangs: h.gangs, waits: h.waits, unbound: h.unbound, clock: h.clock, metrics: h.metrics, retries: h.retries, releases: h.releases}
 	h.victimPriorities = &victimPriorities{index: h.index, ledger: h.ledger, quotas: h.quotas, cluster: h.cluster, tolerations: h.tolerations, engine: h.engine, gangs: h.gangs, runs: h.runs, clock: h.clock, retries: h.retries}
+	h.stale = &staleGangs{index: h.index, placements: h.placements, cluster: h.cluster, gangs: h.gangs, reserved: h.reserved, runs: h.runs, clock: h.clock, retries: h.retries}
 }

@@ -44,7 +44,7 @@ func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
 	p.sched.recorder.Looks()
 	p.sched.rooms.doubted.looks()
 	v := &decisionView{mark: p.sched.waits.Mark(), seen: p.sched.runs.Settle(p.sched.index.groups, p.sched.clock.Now())}
-	p.sched.lookAtStale()
+	p.sched.stale.look()
 	if err := p.sched.cluster.Level(infos, budgets); err != nil {
 		return nil, err
 	}

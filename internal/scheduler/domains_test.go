@@ -81,7 +81,7 @@ func TestRoomIsKeptInTheRackOfTheGang(t *testing.T) {
 			member.Status.Phase = corev1.PodRunning
 			r.create(on(member, "node-0"))
 			r.eventually("the gang is known to lack a member", func() bool {
-				return r.sched.degradedBy(g).Lacks == 1 && len(r.sched.gangs.Degraded()) == 1
+				return r.sched.stale.degradedBy(g).Lacks == 1 && len(r.sched.gangs.Degraded()) == 1
 			})
 			r.create(pod("lone", "", "1", 0))
 			r.eventually("the pod is in the queue", func() bool { return len(r.active()) == 1 })

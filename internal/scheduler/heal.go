@@ -55,7 +55,7 @@ func (h *Scheduler) healing() []healing {
 		if !ok || len(g.Disrupted) > 0 {
 			continue
 		}
-		degraded, members := h.degradedBy(g), h.placements.members(g.Key)
+		degraded, members := h.stale.degradedBy(g), h.placements.members(g.Key)
 		if degraded.Lacks == 0 || len(members.Assigned) == 0 {
 			continue
 		}

@@ -23,7 +23,7 @@ func shortGang(t *testing.T, healTimeout string) (r *rig, filler *corev1.Pod) {
 	member.Status.Phase = corev1.PodRunning
 	filler = on(pod("filler", "", "1", 0), "node-1")
 	r.create(on(member, "node-0"), filler)
-	r.eventually("the gang is known to lack a member", func() bool { return r.sched.degradedBy(g).Lacks == 1 })
+	r.eventually("the gang is known to lack a member", func() bool { return r.sched.stale.degradedBy(g).Lacks == 1 })
 	return r, filler
 }
 

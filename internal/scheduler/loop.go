@@ -81,7 +81,7 @@ func (h *Scheduler) tick(now time.Time) {
 	h.nodes.releaseLost()
 	h.changes.prune(now)
 	h.gangs.ExpireResults(now)
-	h.sweepStale(now)
+	h.stale.sweep(now)
 	h.sweepKept()
 	h.nodes.releaseBlocked()
 	h.gates.retry()

@@ -118,6 +118,7 @@ type Scheduler struct {
 	departures       *departures
 	pauses           *pauses
 	victimPriorities *victimPriorities
+	stale            *staleGangs
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes

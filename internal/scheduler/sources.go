@@ -66,7 +66,7 @@ func (s sources) NeverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
 }
 
 // Degraded is part of snapshot.Groups.
-func (s sources) Degraded(g *gang.Group) snapshot.Degraded { return s.sched.degradedBy(g) }
+func (s sources) Degraded(g *gang.Group) snapshot.Degraded { return s.sched.stale.degradedBy(g) }
 
 // VictimPriority is part of snapshot.Groups.
 func (s sources) VictimPriority(g *gang.Group, scheduling int32, placed string) int32 {

@@ -9,50 +9,65 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/runs"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
+// staleGangs follows gangs that lack members which they had. It is safe for concurrent use.
+type staleGangs struct {
+	index      *clusterIndex
+	placements *placements
+	cluster    *snapshot.Cache
+	gangs      *engine.Gangs
+	reserved   *engine.Reservations
+	runs       *runs.Reader
+	clock      clock.WithTicker
+	retries    *retries
+}
+
 // degradedBy returns the number of members that a gang has lost, and the time of the first loss.
 // Assumed members count as placed. A gang with reservations for its members is about to be
 // complete, so it is not stale.
-func (h *Scheduler) degradedBy(g *gang.Group) snapshot.Degraded {
-	now := h.clock.Now()
-	since := h.runs.Current(g, now).DegradedSince
+func (sg *staleGangs) degradedBy(g *gang.Group) snapshot.Degraded {
+	now := sg.clock.Now()
+	since := sg.runs.Current(g, now).DegradedSince
 	if since.IsZero() {
 		return snapshot.Degraded{}
 	}
-	members := h.placements.members(g.Key)
-	out := snapshot.Degraded{Since: since, Lacks: g.MinCount - h.placements.through(&members)}
+	members := sg.placements.members(g.Key)
+	out := snapshot.Degraded{Since: since, Lacks: g.MinCount - sg.placements.through(&members)}
 	if g.Tree != nil {
 		out.Lacks = lackingInTree(g, &members, nil)
 	}
 	if out.Lacks <= 0 || len(members.Assigned) == 0 {
 		return snapshot.Degraded{}
 	}
-	timeout := h.staleTimeout(members.Assigned[0])
-	out.Stale = timeout > 0 && now.Sub(since) >= timeout && len(h.reserved.Of(gangKey(g.Key))) == 0
+	timeout := sg.timeout(members.Assigned[0])
+	out.Stale = timeout > 0 && now.Sub(since) >= timeout && len(sg.reserved.Of(gangKey(g.Key))) == 0
 	return out
 }
 
-// staleTimeout returns how long a pod's gang may lack members before it is stale, according to the
+// timeout returns how long a pod's gang may lack members before it is stale, according to the
 // pod's profile; 0 for no limit.
-func (h *Scheduler) staleTimeout(pod *corev1.Pod) time.Duration {
-	args := h.index.profiles.of(pod.Spec.SchedulerName)
+func (sg *staleGangs) timeout(pod *corev1.Pod) time.Duration {
+	args := sg.index.profiles.of(pod.Spec.SchedulerName)
 	if args == nil {
 		return 0
 	}
 	return args.Gang.StaleTimeout.Duration
 }
 
-// isStaleNoMore reports whether an order evicts a gang because it was stale, although the gang is
+// isNoMore reports whether an order evicts a gang because it was stale, although the gang is
 // complete now.
-func (h *Scheduler) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
-	if !h.runs.Look(g, h.clock.Now()).DegradedSince.IsZero() {
+func (sg *staleGangs) isNoMore(order *eviction.Order, g *gang.Group) bool {
+	if !sg.runs.Look(g, sg.clock.Now()).DegradedSince.IsZero() {
 		return false
 	}
 	return slices.ContainsFunc(order.Decision.Victims, func(v core.Victim) bool {
@@ -60,32 +75,32 @@ func (h *Scheduler) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
 	})
 }
 
-// lookAtStale makes the next view read the degraded gangs again. No event reports that such a gang
+// look makes the next view read the degraded gangs again. No event reports that such a gang
 // becomes stale, or that its reservations change.
-func (h *Scheduler) lookAtStale() {
-	for _, key := range h.gangs.Degraded() {
-		h.cluster.GroupChanged(nameOf(key))
+func (sg *staleGangs) look() {
+	for _, key := range sg.gangs.Degraded() {
+		sg.cluster.GroupChanged(nameOf(key))
 	}
 }
 
-// sweepStale finds gangs that have become stale, and retries the workloads that may evict them.
-func (h *Scheduler) sweepStale(now time.Time) {
-	h.runs.Settle(h.index.groups, now)
+// sweep finds gangs that have become stale, and retries the workloads that may evict them.
+func (sg *staleGangs) sweep(now time.Time) {
+	sg.runs.Settle(sg.index.groups, now)
 	var priorities []int32
-	for _, key := range h.gangs.Degraded() {
-		g, ok := h.index.groups.Group(nameOf(key))
-		if !h.gangs.GoesStale(key, ok && h.degradedBy(g).Stale) {
+	for _, key := range sg.gangs.Degraded() {
+		g, ok := sg.index.groups.Group(nameOf(key))
+		if !sg.gangs.GoesStale(key, ok && sg.degradedBy(g).Stale) {
 			continue
 		}
-		h.cluster.GroupChanged(g.Key)
+		sg.cluster.GroupChanged(g.Key)
 		logOf(context.Background(), key).V(2).Info("The gang has lacked members for too long: its room may be taken")
-		members := h.placements.members(g.Key)
+		members := sg.placements.members(g.Key)
 		if all := slices.Concat(members.Assigned, members.Pending); len(all) > 0 {
-			priorities = append(priorities, h.index.priorityOf(all[0]))
+			priorities = append(priorities, sg.index.priorityOf(all[0]))
 		}
 	}
-	if len(priorities) > 0 && h.retries.leads.Load() {
-		h.retries.from(slices.Min(priorities))
+	if len(priorities) > 0 && sg.retries.leads.Load() {
+		sg.retries.from(slices.Min(priorities))
 	}
 }
 
@@ -107,18 +122,18 @@ func (t *retries) from(least int32) {
 	}
 }
 
-// StaleFrom returns the time when a degraded gang becomes stale, if its state does not change. It
+// from returns the time when a degraded gang becomes stale, if its state does not change. It
 // is zero for other gangs, and for gangs that never become stale.
-func (h *Scheduler) StaleFrom(key types.NamespacedName) time.Time {
-	g, ok := h.index.groups.Group(key)
+func (sg *staleGangs) from(key types.NamespacedName) time.Time {
+	g, ok := sg.index.groups.Group(key)
 	if !ok {
 		return time.Time{}
 	}
-	degraded, members := h.degradedBy(g), h.placements.members(key)
+	degraded, members := sg.degradedBy(g), sg.placements.members(key)
 	if degraded.Lacks == 0 || len(members.Assigned) == 0 {
 		return time.Time{}
 	}
-	timeout := h.staleTimeout(members.Assigned[0])
+	timeout := sg.timeout(members.Assigned[0])
 	if timeout == 0 {
 		return time.Time{}
 	}

@@ -79,7 +79,7 @@ func TestStaleGangGoesForOthers(t *testing.T) {
 	}
 	low, equal := pod("low", "", "1", 4), pod("equal", "", "1", 5)
 	r.create(low, equal)
-	r.eventually("it is stale", func() bool { return r.sched.degradedBy(g).Stale })
+	r.eventually("it is stale", func() bool { return r.sched.stale.degradedBy(g).Stale })
 	if d := r.decideFor(low); d.Outcome != core.Infeasible {
 		t.Errorf("of lower priority: %s, want no room", d.Outcome)
 	}

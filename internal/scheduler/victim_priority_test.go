@@ -211,7 +211,7 @@ func TestRaisedGangsThatLackMembers(t *testing.T) {
 	}
 	equal := pod("equal", "", "1", 5)
 	r.create(equal)
-	r.eventually("it is stale", func() bool { return r.sched.degradedBy(g).Stale })
+	r.eventually("it is stale", func() bool { return r.sched.stale.degradedBy(g).Stale })
 	if d := r.decideFor(equal); d.Outcome != core.Preempts || d.Victims[0].Rule != core.RuleStaleGang || d.Victims[0].RaisedBy != 0 {
 		t.Errorf("of equal priority: %s: %s, victims %+v; want the gang as a whole", d.Outcome, d.Message, d.Victims)
 	}
