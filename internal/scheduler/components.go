@@ -16,4 +16,5 @@ func connect(h *Scheduler) {
 	h.pauses = &pauses{index: h.index, engine: h.engine, gangs: h.gangs, waits: h.waits, unbound: h.unbound, clock: h.clock, metrics: h.metrics, retries: h.retries, releases: h.releases}
 	h.victimPriorities = &victimPriorities{index: h.index, ledger: h.ledger, quotas: h.quotas, cluster: h.cluster, tolerations: h.tolerations, engine: h.engine, gangs: h.gangs, runs: h.runs, clock: h.clock, retries: h.retries}
 	h.stale = &staleGangs{index: h.index, placements: h.placements, cluster: h.cluster, gangs: h.gangs, reserved: h.reserved, runs: h.runs, clock: h.clock, retries: h.retries}
+	h.lost = &lostMembers{index: h.index, placements: h.placements, ledger: h.ledger, gangs: h.gangs, reserved: h.reserved, runs: h.runs, clock: h.clock, steps: h.steps, stale: h.stale}
 }

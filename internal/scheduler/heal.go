@@ -10,12 +10,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/runs"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
+
+// lostMembers keeps room for members that gangs have lost, until their profile's healTimeout. It is safe
+// for concurrent use.
+type lostMembers struct {
+	index      *clusterIndex
+	placements *placements
+	ledger     *ledger
+	gangs      *engine.Gangs
+	reserved   *engine.Reservations
+	runs       *runs.Reader
+	clock      clock.WithTicker
+	steps      *stepper
+	stale      *staleGangs
+}
 
 // keptDelay is the delay before the retry of a pod that must not use room for lost members.
 const keptDelay = 200 * time.Millisecond
@@ -43,33 +59,33 @@ func (one *healing) isKeptFrom(from workload.Standing) bool {
 // while it lacks members that it had. Room is kept until the gang is whole or deleted, or has been
 // degraded for healTimeout. The list is computed from the members and the clock at each call, so no
 // stored state can become stale.
-func (h *Scheduler) healing() []healing {
-	if !h.gangs.MayLack() {
+func (lm *lostMembers) healing() []healing {
+	if !lm.gangs.MayLack() {
 		return nil
 	}
-	now := h.clock.Now()
-	h.runs.SettleLost(h.index.groups, now)
+	now := lm.clock.Now()
+	lm.runs.SettleLost(lm.index.groups, now)
 	var out []healing
-	for _, key := range h.gangs.Degraded() {
-		g, ok := h.index.groups.Group(nameOf(key))
+	for _, key := range lm.gangs.Degraded() {
+		g, ok := lm.index.groups.Group(nameOf(key))
 		if !ok || len(g.Disrupted) > 0 {
 			continue
 		}
-		degraded, members := h.stale.degradedBy(g), h.placements.members(g.Key)
+		degraded, members := lm.stale.degradedBy(g), lm.placements.members(g.Key)
 		if degraded.Lacks == 0 || len(members.Assigned) == 0 {
 			continue
 		}
 		like := members.Assigned[0]
-		if args := h.index.profiles.of(like.Spec.SchedulerName); args == nil || now.Sub(degraded.Since) >= args.Gang.HealTimeout.Duration {
+		if args := lm.index.profiles.of(like.Spec.SchedulerName); args == nil || now.Sub(degraded.Since) >= args.Gang.HealTimeout.Duration {
 			continue
 		}
-		lost := h.placeholdersOf(g, &members, degraded.Lacks-len(h.reserved.Of(key)))
-		out = append(out, healing{group: g, standing: h.ledger.standingOf(like), lost: lost, in: h.index.domainOf(g.TopologyKey, members.Assigned)})
+		lost := lm.placeholdersOf(g, &members, degraded.Lacks-len(lm.reserved.Of(key)))
+		out = append(out, healing{group: g, standing: lm.ledger.standingOf(like), lost: lost, in: lm.index.domainOf(g.TopologyKey, members.Assigned)})
 	}
 	slices.SortFunc(out, func(a, b healing) int {
 		return cmp.Or(
 			cmp.Compare(b.standing.Priority, a.standing.Priority), cmp.Compare(len(a.lost), len(b.lost)),
-			h.gangs.DegradedSince(gangKey(a.group.Key)).Compare(h.gangs.DegradedSince(gangKey(b.group.Key))), cmp.Compare(a.group.UID, b.group.UID),
+			lm.gangs.DegradedSince(gangKey(a.group.Key)).Compare(lm.gangs.DegradedSince(gangKey(b.group.Key))), cmp.Compare(a.group.UID, b.group.UID),
 		)
 	})
 	return out
@@ -77,28 +93,28 @@ func (h *Scheduler) healing() []healing {
 
 // placeholdersOf returns pods that represent the missing members of a gang. missing is their
 // number.
-func (h *Scheduler) placeholdersOf(g *gang.Group, members *gang.Members, missing int) []*corev1.Pod {
-	waiting := slices.DeleteFunc(unplaced(members), func(pod *corev1.Pod) bool { return h.reserved.Has(string(pod.UID)) })
+func (lm *lostMembers) placeholdersOf(g *gang.Group, members *gang.Members, missing int) []*corev1.Pod {
+	waiting := slices.DeleteFunc(unplaced(members), func(pod *corev1.Pod) bool { return lm.reserved.Has(string(pod.UID)) })
 	gang.SortByAge(waiting)
 	// lacking sorts the pods: the pods that the gang needs by their roles come first.
-	h.placements.lacking(g, members, waiting)
+	lm.placements.lacking(g, members, waiting)
 	out := waiting[:max(min(missing, len(waiting)), 0)]
 	have := make(map[string]int)
 	for _, pod := range slices.Concat(members.Assigned, out) {
-		role, _ := h.index.derived.RoleOf(pod)
+		role, _ := lm.index.derived.RoleOf(pod)
 		have[role]++
 	}
 	gang.SortByAge(members.Assigned)
 	for i := len(out); i < missing; i++ {
 		at := slices.IndexFunc(members.Assigned, func(pod *corev1.Pod) bool {
-			role, needed := h.index.derived.RoleOf(pod)
+			role, needed := lm.index.derived.RoleOf(pod)
 			return needed == 0 || have[role] < needed
 		})
 		if at < 0 {
 			// No placed member has the role of the members that are still missing.
 			break
 		}
-		role, _ := h.index.derived.RoleOf(members.Assigned[at])
+		role, _ := lm.index.derived.RoleOf(members.Assigned[at])
 		have[role]++
 		out = append(out, copyOf(g, members.Assigned[at], i))
 	}
@@ -117,12 +133,12 @@ func copyOf(g *gang.Group, member *corev1.Pod, i int) *corev1.Pod {
 }
 
 // isHealing reports whether a pod belongs to a degraded gang; see healing.
-func (h *Scheduler) isHealing(pod *corev1.Pod) bool {
-	if !h.gangs.MayLack() {
+func (lm *lostMembers) isHealing(pod *corev1.Pod) bool {
+	if !lm.gangs.MayLack() {
 		return false
 	}
-	key, ok := h.index.groupOf(pod)
-	return ok && !h.gangs.DegradedSince(gangKey(key)).IsZero()
+	key, ok := lm.index.groupOf(pod)
+	return ok && !lm.gangs.DegradedSince(gangKey(key)).IsZero()
 }
 
 // keptForLost returns the room that a workload must leave to the missing members of other gangs.
@@ -134,7 +150,7 @@ func (h *Scheduler) isHealing(pod *corev1.Pod) bool {
 func (p *Plugin) keptForLost(
 	own types.NamespacedName, asks *corev1.Pod, from workload.Standing,
 ) ([]*engine.Reservation, error) {
-	gangs := p.sched.healing()
+	gangs := p.sched.lost.healing()
 	if len(gangs) == 0 || gangs[0].group.Key == own {
 		return nil, nil
 	}
@@ -274,19 +290,19 @@ func (one *healing) room() engine.Kept {
 	return engine.Kept{Standing: one.standing, Lost: len(one.lost)}
 }
 
-// sweepKept retries the workloads that must not use the room for lost members of a gang, once that
+// sweep retries the workloads that must not use the room for lost members of a gang, once that
 // room is no longer kept. For example, the gang is whole or deleted, or healTimeout has passed. The
 // main loop calls it.
-func (h *Scheduler) sweepKept() {
-	if !h.gangs.HasKept() {
+func (lm *lostMembers) sweep() {
+	if !lm.gangs.HasKept() {
 		return
 	}
 	now := make(map[workload.Key]engine.Kept)
-	for _, one := range h.healing() {
+	for _, one := range lm.healing() {
 		now[gangKey(one.group.Key)] = one.room()
 	}
-	if !h.gangs.EndKept(now) {
+	if !lm.gangs.EndKept(now) {
 		return
 	}
-	h.steps.step(engine.CauseEnds{Cause: engine.Reserved})
+	lm.steps.step(engine.CauseEnds{Cause: engine.Reserved})
 }

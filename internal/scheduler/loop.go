@@ -82,7 +82,7 @@ func (h *Scheduler) tick(now time.Time) {
 	h.changes.prune(now)
 	h.gangs.ExpireResults(now)
 	h.stale.sweep(now)
-	h.sweepKept()
+	h.lost.sweep()
 	h.nodes.releaseBlocked()
 	h.gates.retry()
 	h.victimPriorities.retryFallen()

@@ -70,7 +70,7 @@ func (h *Scheduler) positionOf(pod *corev1.Pod, came time.Time) admission.Positi
 		}
 	}
 	switch {
-	case h.isHealing(pod):
+	case h.lost.isHealing(pod):
 		came = time.Time{}
 	case h.reserved.Has(string(pod.UID)):
 		came = pod.CreationTimestamp.Time

@@ -119,6 +119,7 @@ type Scheduler struct {
 	pauses           *pauses
 	victimPriorities *victimPriorities
 	stale            *staleGangs
+	lost             *lostMembers
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes
