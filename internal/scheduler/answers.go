@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
@@ -83,4 +84,14 @@ func (h *Scheduler) VictimPriority(g *gang.Group) (int32, gang.Verdict) {
 // StaleFrom returns the time when a degraded gang becomes stale, if its state does not change.
 func (h *Scheduler) StaleFrom(key types.NamespacedName) time.Time {
 	return h.stale.from(key)
+}
+
+// QueueDeleted handles the deletion of a Queue.
+func (h *Scheduler) QueueDeleted(q *v1alpha1.Queue) {
+	h.queues.deleted(q)
+}
+
+// QueueSet records a Queue that was created or changed.
+func (h *Scheduler) QueueSet(q *v1alpha1.Queue) {
+	h.queues.set(q)
 }

@@ -8,39 +8,39 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// QueueDeleted handles the deletion of a Queue. If work of the Queue runs, the ledger keeps the
+// deleted handles the deletion of a Queue. If work of the Queue runs, the ledger keeps the
 // Queue for deletedTimeout, so that its work is still protected. If no work runs, or if the
 // deletion is confirmed, QueueDeleted drops the Queue at once. Any goroutine may call it.
 //
 // The Queue is kept in memory only, so a restart of the scheduler drops it. A finalizer would keep
 // it longer, but has two drawbacks. An operator could not recreate a Queue that was deleted by
 // mistake. And the removal of the CRDs would wait for a scheduler that may no longer run.
-func (h *Scheduler) QueueDeleted(q *v1alpha1.Queue) {
-	until := h.clock.Now().Add(h.index.profiles.deletedTimeout())
-	if q.Annotations[v1alpha1.AnnotationConfirmDeletion] != "true" && h.clock.Now().Before(until) && h.quotas.KeepQueue(q.Name, until) {
+func (qc *queueChanges) deleted(q *v1alpha1.Queue) {
+	until := qc.clock.Now().Add(qc.index.profiles.deletedTimeout())
+	if q.Annotations[v1alpha1.AnnotationConfirmDeletion] != "true" && qc.clock.Now().Before(until) && qc.quotas.KeepQueue(q.Name, until) {
 		klog.Background().Info("A Queue with running work was deleted; the work keeps its place for now, and others may preempt it after that",
 			"queue", klog.KObj(q), "until", until)
-		h.queuesChanged()
+		qc.changed()
 		return
 	}
-	if h.quotas.DeleteQueue(q.Name) {
-		h.rechargeWaiting()
+	if qc.quotas.DeleteQueue(q.Name) {
+		qc.rechargeWaiting()
 	}
-	h.queuesChanged()
+	qc.changed()
 }
 
-// expireQueues drops the deleted Queues whose timeout has passed, or whose work has ended.
-func (h *Scheduler) expireQueues() {
-	dropped, confining := h.quotas.DropExpired(h.clock.Now())
-	h.metrics.KeptPods(h.quotas.KeptPods())
+// expire drops the deleted Queues whose timeout has passed, or whose work has ended.
+func (qc *queueChanges) expire() {
+	dropped, confining := qc.quotas.DropExpired(qc.clock.Now())
+	qc.metrics.KeptPods(qc.quotas.KeptPods())
 	if len(dropped) == 0 {
 		return
 	}
 	klog.Background().Info("The time of deleted Queues is over; work of them that still runs counts for no queue", "queues", dropped)
 	if confining {
-		h.rechargeWaiting()
+		qc.rechargeWaiting()
 	}
-	h.queuesChanged()
+	qc.changed()
 }
 
 // deletedTimeout returns how long a deleted Queue with running work is kept. It is the longest

@@ -77,7 +77,7 @@ func (h *Scheduler) tick(now time.Time) {
 	defer h.progress.begin("a tick of the main loop", h.clock.Now())()
 	h.findStall()
 	h.departures.sweep()
-	h.expireQueues()
+	h.queues.expire()
 	h.nodes.releaseLost()
 	h.changes.prune(now)
 	h.gangs.ExpireResults(now)

@@ -203,7 +203,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		state.Write(decisionKey, made)
 		return nil, fwk.NewStatus(fwk.Unschedulable, d.Message)
 	}
-	order := p.sched.cutToFairShare(&pre, leaderFirst(d, string(leader.UID)))
+	order := p.sched.queues.cutToFairShare(&pre, leaderFirst(d, string(leader.UID)))
 	nodes := make(map[engine.UID]string, len(order))
 	for _, seat := range order {
 		nodes[seat.Member] = seat.Node

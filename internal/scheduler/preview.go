@@ -134,7 +134,7 @@ func (p *Plugin) preview(ctx context.Context, pre *preemptor, made *cycleDecisio
 	}
 	out := Preview{Decision: &made.decision, Victims: made.victims, Leaving: leaving, Limited: made.pre.atLimit, Pods: pre.pods}
 	if made.decision.Outcome == core.Fits && pre.key.Gang {
-		plan := p.sched.cutToFairShare(pre, seats(&made.decision))
+		plan := p.sched.queues.cutToFairShare(pre, seats(&made.decision))
 		out.Decision.Placements = out.Decision.Placements[:len(plan)]
 	}
 	return out, nil

@@ -10,14 +10,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
+
+// queueChanges follows Queues, and the namespaces and PriorityClasses that decide about their use. It is
+// safe for concurrent use.
+type queueChanges struct {
+	index            *clusterIndex
+	ledger           *ledger
+	quotas           *queue.Ledger
+	cluster          *snapshot.Cache
+	turns            *admission.List
+	clock            clock.WithTicker
+	metrics          *metrics.Metrics
+	retries          *retries
+	releases         *releases
+	victimPriorities *victimPriorities
+}
 
 // minRuntime returns the longest protection that min-runtimes give a running group. If no queue
 // sets a min-runtime, the arguments of the members' profile count. The preemptor's profile does not
@@ -51,49 +70,49 @@ func (b *ledger) orphaned(g *gang.Group, before bool) gang.Verdict {
 	return b.quotas.Orphaned(b.quotas.NameFor(work), before)
 }
 
-// QueueSet records a Queue that was created or changed. The caller must not change the Queue
+// set records a Queue that was created or changed. The caller must not change the Queue
 // afterwards. Any goroutine may call it.
-func (h *Scheduler) QueueSet(q *v1alpha1.Queue) {
-	first, confining := h.quotas.SetQueue(q)
+func (qc *queueChanges) set(q *v1alpha1.Queue) {
+	first, confining := qc.quotas.SetQueue(q)
 	if first {
-		all, err := h.index.pods.List(labels.Everything())
+		all, err := qc.index.pods.List(labels.Everything())
 		if err != nil {
 			klog.Background().Error(err, "List pods to charge them to their queues")
 		}
 		for _, pod := range all {
-			h.ledger.recharge(pod)
+			qc.ledger.recharge(pod)
 		}
-		h.quotas.AllCharged()
-		h.cluster.Invalidate()
-		h.retryNamed(all)
+		qc.quotas.AllCharged()
+		qc.cluster.Invalidate()
+		qc.retryNamed(all)
 	}
 	if confining {
-		h.rechargeWaiting()
+		qc.rechargeWaiting()
 	}
-	h.queuesChanged()
+	qc.changed()
 }
 
 // retryNamed retries the pending pods that name a queue. It is called for the first Queue: until
 // then, the scheduler ordered all pods by priority alone.
-func (h *Scheduler) retryNamed(pods []*corev1.Pod) {
+func (qc *queueChanges) retryNamed(pods []*corev1.Pod) {
 	keys := sets.New[workload.Key]()
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && h.ledger.queueOf(pod) != "" {
-			keys.Insert(h.index.keyOf(pod))
+		if pod.Spec.NodeName == "" && qc.ledger.queueOf(pod) != "" {
+			keys.Insert(qc.index.keyOf(pod))
 		}
 	}
 	for key := range keys {
-		h.retries.now(key)
+		qc.retries.now(key)
 	}
 }
 
-// queuesChanged retries all workloads that a change of a queue may affect.
-func (h *Scheduler) queuesChanged() {
-	h.victimPriorities.review()
-	h.releases.disallowed()
-	h.retries.ended(engine.Queue)
-	h.retries.ended(engine.Access)
-	h.retries.ended(engine.Protection)
+// changed retries all workloads that a change of a queue may affect.
+func (qc *queueChanges) changed() {
+	qc.victimPriorities.review()
+	qc.releases.disallowed()
+	qc.retries.ended(engine.Queue)
+	qc.retries.ended(engine.Access)
+	qc.retries.ended(engine.Protection)
 }
 
 // disallowed releases the reservations of each workload whose queue no longer allows them.
@@ -412,12 +431,12 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 // cutToFairShare removes surplus members that exceed the fair share of the queue from the end of a
 // gang's plan. It does so only while work of other queues waits for turns, because that work would
 // reclaim the room.
-func (h *Scheduler) cutToFairShare(pre *preemptor, plan []engine.Assignment) []engine.Assignment {
+func (qc *queueChanges) cutToFairShare(pre *preemptor, plan []engine.Assignment) []engine.Assignment {
 	least := max(pre.minCount, 1)
-	if pre.queue == "" || len(plan) <= least || !h.quotas.Used() || !h.turns.OthersWait(pre.queue, h.clock.Now()) {
+	if pre.queue == "" || len(plan) <= least || !qc.quotas.Used() || !qc.turns.OthersWait(pre.queue, qc.clock.Now()) {
 		return plan
 	}
-	standing := h.quotas.Snapshot(h.quotas.Resources())
+	standing := qc.quotas.Snapshot(qc.quotas.Resources())
 	if standing == nil {
 		return plan
 	}
@@ -429,7 +448,7 @@ func (h *Scheduler) cutToFairShare(pre *preemptor, plan []engine.Assignment) []e
 	for i, seat := range plan {
 		requests[i] = asked[seat.Member]
 	}
-	n := standing.Within(pre.queue, requests, h.quotas.Unplaced(h.ledger.reservedByOthers(pre)), kindsOf(pre.pods)...)
+	n := standing.Within(pre.queue, requests, qc.quotas.Unplaced(qc.ledger.reservedByOthers(pre)), kindsOf(pre.pods)...)
 	return plan[:max(n, least)]
 }
 

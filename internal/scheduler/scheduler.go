@@ -120,6 +120,7 @@ type Scheduler struct {
 	victimPriorities *victimPriorities
 	stale            *staleGangs
 	lost             *lostMembers
+	queues           *queueChanges
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes
@@ -227,10 +228,10 @@ func (h *Scheduler) follow(factory informers.SharedInformerFactory) error {
 		return err
 	}
 	classes := factory.Scheduling().V1().PriorityClasses().Informer()
-	if err := h.watchTolerations(classes); err != nil {
+	if err := h.queues.watchTolerations(classes); err != nil {
 		return err
 	}
-	toldOfTenants, err := h.watchTenants(factory.Core().V1().Namespaces().Informer(), classes)
+	toldOfTenants, err := h.queues.watch(factory.Core().V1().Namespaces().Informer(), classes)
 	if err != nil {
 		return err
 	}

@@ -227,13 +227,13 @@ func (t *reporter) tellBlocked() {
 	}
 }
 
-// watchTenants registers the handlers for namespaces and PriorityClasses, which determine the
+// watch registers the handlers for namespaces and PriorityClasses, which determine the
 // access to queues. The returned functions report whether the handlers have seen all objects that
 // existed at the start.
-func (h *Scheduler) watchTenants(namespaces, classes cache.SharedIndexInformer) ([]cache.InformerSynced, error) {
+func (qc *queueChanges) watch(namespaces, classes cache.SharedIndexInformer) ([]cache.InformerSynced, error) {
 	setNamespace := func(obj any) {
-		if ns, ok := obj.(*corev1.Namespace); ok && h.quotas.SetNamespace(ns) {
-			h.tenantsChanged(ns.Name)
+		if ns, ok := obj.(*corev1.Namespace); ok && qc.quotas.SetNamespace(ns) {
+			qc.tenantsChanged(ns.Name)
 		}
 	}
 	toldOfNamespaces, err := namespaces.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -244,7 +244,7 @@ func (h *Scheduler) watchTenants(namespaces, classes cache.SharedIndexInformer) 
 				obj = d.Obj
 			}
 			if ns, ok := obj.(*corev1.Namespace); ok {
-				h.quotas.DeleteNamespace(ns.Name)
+				qc.quotas.DeleteNamespace(ns.Name)
 			}
 		},
 	})
@@ -252,8 +252,8 @@ func (h *Scheduler) watchTenants(namespaces, classes cache.SharedIndexInformer) 
 		return nil, err
 	}
 	setClass := func(obj any) {
-		if class, ok := obj.(*schedulingv1.PriorityClass); ok && h.quotas.SetClass(class.Name, class.Value) {
-			h.priorityBoundsChanged()
+		if class, ok := obj.(*schedulingv1.PriorityClass); ok && qc.quotas.SetClass(class.Name, class.Value) {
+			qc.priorityBoundsChanged()
 		}
 	}
 	toldOfClasses, err := classes.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -263,8 +263,8 @@ func (h *Scheduler) watchTenants(namespaces, classes cache.SharedIndexInformer) 
 			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = d.Obj
 			}
-			if class, ok := obj.(*schedulingv1.PriorityClass); ok && h.quotas.DeleteClass(class.Name) {
-				h.priorityBoundsChanged()
+			if class, ok := obj.(*schedulingv1.PriorityClass); ok && qc.quotas.DeleteClass(class.Name) {
+				qc.priorityBoundsChanged()
 			}
 		},
 	})
@@ -275,44 +275,44 @@ func (h *Scheduler) watchTenants(namespaces, classes cache.SharedIndexInformer) 
 }
 
 // tenantsChanged handles a change of a namespace's access to queues, or of its default queue.
-func (h *Scheduler) tenantsChanged(namespace string) {
-	if h.quotas.Used() {
-		placed, moved := h.ledger.chargeAll(namespace, func(*corev1.Pod) bool { return true })
+func (qc *queueChanges) tenantsChanged(namespace string) {
+	if qc.quotas.Used() {
+		placed, moved := qc.ledger.chargeAll(namespace, func(*corev1.Pod) bool { return true })
 		if placed > 0 {
-			h.cluster.Invalidate()
+			qc.cluster.Invalidate()
 		}
-		h.victimPriorities.review()
-		h.releases.disallowed()
-		h.retries.ended(engine.Queue)
+		qc.victimPriorities.review()
+		qc.releases.disallowed()
+		qc.retries.ended(engine.Queue)
 		for key := range moved {
-			h.releases.changedQueue(key)
+			qc.releases.changedQueue(key)
 		}
 	}
-	h.retries.ended(engine.Access)
+	qc.retries.ended(engine.Access)
 }
 
 // priorityBoundsChanged handles a change of the priorities that queues accept. Placed work is not
 // affected.
-func (h *Scheduler) priorityBoundsChanged() {
-	h.rechargeWaiting()
-	h.victimPriorities.review()
-	h.releases.disallowed()
-	h.retries.ended(engine.Queue)
-	h.retries.ended(engine.Access)
+func (qc *queueChanges) priorityBoundsChanged() {
+	qc.rechargeWaiting()
+	qc.victimPriorities.review()
+	qc.releases.disallowed()
+	qc.retries.ended(engine.Queue)
+	qc.retries.ended(engine.Access)
 }
 
 // rechargeWaiting charges waiting pods to their current queues, and restarts workloads whose queue
 // has changed. It also charges a pod with a node if the queue of the pod has changed. For example,
 // pods of other schedulers may have gained access to a queue.
-func (h *Scheduler) rechargeWaiting() {
-	placed, moved := h.ledger.chargeAll(metav1.NamespaceAll, func(pod *corev1.Pod) bool {
-		return pod.Spec.NodeName == "" || h.quotas.CountsFor(pod.UID) != h.ledger.queueOf(pod)
+func (qc *queueChanges) rechargeWaiting() {
+	placed, moved := qc.ledger.chargeAll(metav1.NamespaceAll, func(pod *corev1.Pod) bool {
+		return pod.Spec.NodeName == "" || qc.quotas.CountsFor(pod.UID) != qc.ledger.queueOf(pod)
 	})
 	if placed > 0 {
-		h.cluster.Invalidate()
+		qc.cluster.Invalidate()
 	}
 	for key := range moved {
-		h.releases.changedQueue(key)
+		qc.releases.changedQueue(key)
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 // watchTolerations registers the handlers for PriorityClasses. When the toleration or the value of
 // a class changes, they invalidate the snapshot. They also retry preemptors that wait for the end
 // of a protection.
-func (h *Scheduler) watchTolerations(informer cache.SharedIndexInformer) error {
+func (qc *queueChanges) watchTolerations(informer cache.SharedIndexInformer) error {
 	changed := func(any) {
-		h.cluster.Invalidate()
-		h.victimPriorities.review()
-		h.retries.ended(engine.Protection)
+		qc.cluster.Invalidate()
+		qc.victimPriorities.review()
+		qc.retries.ended(engine.Protection)
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    changed,
