@@ -7,12 +7,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
+
+// recordedWaits tells the decision log how the waits of workloads end. It is safe for concurrent use.
+type recordedWaits struct {
+	index     *clusterIndex
+	decisions DecisionLog
+	clock     clock.WithTicker
+}
 
 // DecisionLog keeps records of decisions. Its methods must not block, because scheduling cycles
 // call them.
@@ -103,26 +111,26 @@ func (p *Plugin) record(made *cycleDecision) {
 // of the deletion came before the decision was recorded, so it ended no wait.
 func (p *Plugin) endIfDeleted(made *cycleDecision) {
 	if !p.sched.engine.IsPresent(made.pre.key) {
-		p.sched.endWait(made.pre.key, decisionlog.Gone)
+		p.sched.recorded.end(made.pre.key, decisionlog.Gone)
 	}
 }
 
-// endWait records how the wait of a workload ended, if its last decision left it waiting.
-func (h *Scheduler) endWait(key workload.Key, how decisionlog.End) {
-	if h.decisions.Awaits(key) {
-		h.decisions.EndWait(key, how, h.clock.Now())
+// end records how the wait of a workload ended, if its last decision left it waiting.
+func (rw *recordedWaits) end(key workload.Key, how decisionlog.End) {
+	if rw.decisions.Awaits(key) {
+		rw.decisions.EndWait(key, how, rw.clock.Now())
 	}
 }
 
 // memberBound ends the recorded wait of a gang if minCount of its members are bound.
-func (h *Scheduler) memberBound(key types.NamespacedName) {
+func (rw *recordedWaits) memberBound(key types.NamespacedName) {
 	work := gangKey(key)
-	if !h.decisions.Awaits(work) {
+	if !rw.decisions.Awaits(work) {
 		return
 	}
-	g, ok := h.index.groups.Group(key)
-	if members := h.index.lister.Members(key); ok && g.IsGang() && g.IsPlaced(&members) {
-		h.decisions.EndWait(work, decisionlog.Bound, h.clock.Now())
+	g, ok := rw.index.groups.Group(key)
+	if members := rw.index.lister.Members(key); ok && g.IsGang() && g.IsPlaced(&members) {
+		rw.decisions.EndWait(work, decisionlog.Bound, rw.clock.Now())
 	}
 }
 

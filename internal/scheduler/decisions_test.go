@@ -19,7 +19,7 @@ import (
 // state of each record.
 func (r *rig) recorded() (seen func() []string, log *decisionlog.Log) {
 	log = decisionlog.New(decisionlog.Options{})
-	r.sched.decisions = log
+	r.sched.decisions, r.sched.recorded.decisions = log, log
 	return func() []string {
 		var out []string
 		for _, one := range log.Latest() {

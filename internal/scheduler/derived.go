@@ -115,7 +115,7 @@ func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.Namespace
 func (h *Scheduler) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) {
 	h.steps.arrives(pod)
 	h.steps.step(engine.PodRejoins{Pod: string(pod.UID), Key: podKey(pod)})
-	h.endWait(podKey(pod), decisionlog.Gone)
+	h.recorded.end(podKey(pod), decisionlog.Gone)
 	if was {
 		h.memberLeft(before, pod)
 	}

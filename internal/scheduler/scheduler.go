@@ -121,6 +121,7 @@ type Scheduler struct {
 	stale            *staleGangs
 	lost             *lostMembers
 	queues           *queueChanges
+	recorded         *recordedWaits
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes

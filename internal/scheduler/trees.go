@@ -81,7 +81,7 @@ func (h *Scheduler) partMoved(move gang.Move) {
 	}
 	if !inTree {
 		h.steps.step(engine.GroupLeaves{Group: gangKey(move.From)})
-		h.endWait(gangKey(move.From), decisionlog.Gone)
+		h.recorded.end(gangKey(move.From), decisionlog.Gone)
 	}
 }
 

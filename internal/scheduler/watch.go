@@ -72,7 +72,7 @@ func (h *Scheduler) followGroup(key types.NamespacedName) {
 	}
 	switch {
 	case !ok:
-		h.endWait(gangKey(key), decisionlog.Gone)
+		h.recorded.end(gangKey(key), decisionlog.Gone)
 		h.turns.Forget(gangKey(key))
 		h.releases.plan(key, nil, "its PodGroup is gone")
 		h.releases.all(gangKey(key), "its PodGroup is gone")
@@ -86,7 +86,7 @@ func (h *Scheduler) followGroup(key types.NamespacedName) {
 		}
 		h.retries.gang(key)
 	default:
-		h.endWait(gangKey(key), decisionlog.Gone)
+		h.recorded.end(gangKey(key), decisionlog.Gone)
 		h.turns.Forget(gangKey(key))
 		h.releases.all(gangKey(key), "it is no gang any more")
 		pending := h.index.lister.Members(key).Pending
@@ -260,7 +260,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	if pod.Spec.NodeName != "" {
 		h.steps.step(engine.PodBinds{Pod: string(pod.UID), Key: podKey(pod), Node: pod.Spec.NodeName})
 		h.reporter.statuses.Bound(pod.UID)
-		h.endWait(podKey(pod), decisionlog.Bound)
+		h.recorded.end(podKey(pod), decisionlog.Bound)
 		h.departures.follow(pod)
 	}
 	h.drivers.touch(pod)
@@ -278,7 +278,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 		}
 		h.endTurns(key)
 		h.pauses.endUnbound(key)
-		h.memberBound(key)
+		h.recorded.memberBound(key)
 		h.gates.moved.Store(true)
 		h.gangs.CheckReported(gangKey(key), h.clock.Now())
 	case cameForward && pod.DeletionTimestamp == nil:
@@ -383,7 +383,7 @@ func leavingOf(pod *corev1.Pod) engine.PodLeaves {
 func (h *Scheduler) podLeft(pod *corev1.Pod) {
 	h.nominations.nominates(pod, engine.Nomination{})
 	h.steps.step(leavingOf(pod))
-	h.endWait(podKey(pod), decisionlog.Gone)
+	h.recorded.end(podKey(pod), decisionlog.Gone)
 	h.drivers.touch(pod)
 	if key, ok := h.index.groupOf(pod); ok {
 		h.memberLeft(key, pod)
@@ -472,7 +472,7 @@ func (h *Scheduler) reviewGang(key types.NamespacedName) {
 // dropGang removes the state of a gang without members.
 func (h *Scheduler) dropGang(key types.NamespacedName) {
 	h.steps.step(engine.GroupLeaves{Group: gangKey(key)})
-	h.endWait(gangKey(key), decisionlog.Gone)
+	h.recorded.end(gangKey(key), decisionlog.Gone)
 	// A member may have arrived during this call and lost its turn, so retry all pending members.
 	h.retries.activate(h.index.lister.Members(key).Pending...)
 }
