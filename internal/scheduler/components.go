@@ -19,4 +19,5 @@ func connect(h *Scheduler) {
 	h.lost = &lostMembers{index: h.index, placements: h.placements, ledger: h.ledger, gangs: h.gangs, reserved: h.reserved, runs: h.runs, clock: h.clock, steps: h.steps, stale: h.stale}
 	h.queues = &queueChanges{index: h.index, ledger: h.ledger, quotas: h.quotas, cluster: h.cluster, turns: h.turns, clock: h.clock, metrics: h.metrics, retries: h.retries, releases: h.releases, victimPriorities: h.victimPriorities}
 	h.recorded = &recordedWaits{index: h.index, decisions: h.decisions, clock: h.clock}
+	h.seals = &seals{index: h.index, ledger: h.ledger, records: h.records, runs: h.runs, clock: h.clock}
 }

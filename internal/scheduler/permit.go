@@ -19,7 +19,7 @@ import (
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.sched.outcomeKnown(pod)
 	p.sched.steps.step(engine.PodAssumes{Pod: string(pod.UID), Key: podKey(pod), Node: node})
-	p.sched.seal(pod)
+	p.sched.seals.seal(pod)
 	p.sched.leaving.placed(pod.UID)
 	if len(p.sched.reserved.On(node)) > 0 {
 		p.sched.rooms.releaseCrowded(sets.New(node), p.sched.index.keyOf(pod))

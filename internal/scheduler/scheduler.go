@@ -122,6 +122,7 @@ type Scheduler struct {
 	lost             *lostMembers
 	queues           *queueChanges
 	recorded         *recordedWaits
+	seals            *seals
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes

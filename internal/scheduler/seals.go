@@ -5,10 +5,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/runs"
 )
+
+// seals records the facts that a pod counts by, when it gets its node. It is safe for concurrent use.
+type seals struct {
+	index   *clusterIndex
+	ledger  *ledger
+	records *engine.Pods
+	runs    *runs.Reader
+	clock   clock.WithTicker
+}
 
 // Seals returns the annotations to add to a pod when it is bound. They hold the pod's seal; see
 // [gang.Seal]. The result is nil for a pod without a recorded seal. Any goroutine may call it.
@@ -25,31 +37,31 @@ func (ps *Plugins) Seals(uid types.UID) map[string]string {
 }
 
 // seal records the seal of a pod that has just been assumed on a node.
-func (h *Scheduler) seal(pod *corev1.Pod) {
-	s := h.newSeal(pod)
+func (ss *seals) seal(pod *corev1.Pod) {
+	s := ss.of(pod)
 	text, err := s.Text()
 	if err != nil {
 		klog.Background().Error(err, "Seal a pod", "pod", klog.KObj(pod))
 		return
 	}
-	h.records.Seals(string(pod.UID), text)
+	ss.records.Seals(string(pod.UID), text)
 }
 
-// newSeal returns a seal with the facts that apply to a pod now, such as its queue and priority.
-func (h *Scheduler) newSeal(pod *corev1.Pod) gang.Seal {
-	s := gang.Seal{Queue: h.ledger.queueOf(pod), Priority: h.index.priorityOf(pod), Class: pod.Spec.PriorityClassName}
+// of returns a seal with the facts that apply to a pod now, such as its queue and priority.
+func (ss *seals) of(pod *corev1.Pod) gang.Seal {
+	s := gang.Seal{Queue: ss.ledger.queueOf(pod), Priority: ss.index.priorityOf(pod), Class: pod.Spec.PriorityClassName}
 	if key, ok := gang.GroupOf(pod); ok {
 		s.Group = key.Name
 	}
-	g := h.index.group(pod)
+	g := ss.index.group(pod)
 	if g == nil {
 		return s
 	}
-	run := h.runs.Current(g, h.clock.Now())
+	run := ss.runs.Current(g, ss.clock.Now())
 	// The disruption mode PodGroup counts only if every earlier member of the run was sealed with
 	// it. Otherwise, the members are evicted one by one, later members too.
 	s.MinCount, s.Whole = g.MinCount, g.Whole && !run.Sealed.Split
-	if s.Role, _ = h.index.derived.RoleOf(pod); g.Priority != nil {
+	if s.Role, _ = ss.index.derived.RoleOf(pod); g.Priority != nil {
 		s.Class = g.PriorityClassName
 	}
 	if !g.IsGang() {

@@ -34,7 +34,7 @@ func TestSealOfALaterMember(t *testing.T) {
 			first.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 			later := pod("g-1", "g", "1", 0)
 			r.create(first, later)
-			if got := r.sched.newSeal(later); got.Whole != c.want || got.Group != "g" {
+			if got := r.sched.seals.of(later); got.Whole != c.want || got.Group != "g" {
 				t.Errorf("the seal is %+v, want whole: %t", got, c.want)
 			}
 			if g := r.sched.index.gangOf(later); r.sched.goesWhole(g) != c.want {
