@@ -20,4 +20,5 @@ func connect(h *Scheduler) {
 	h.queues = &queueChanges{index: h.index, ledger: h.ledger, quotas: h.quotas, cluster: h.cluster, turns: h.turns, clock: h.clock, metrics: h.metrics, retries: h.retries, releases: h.releases, victimPriorities: h.victimPriorities}
 	h.recorded = &recordedWaits{index: h.index, decisions: h.decisions, clock: h.clock}
 	h.seals = &seals{index: h.index, ledger: h.ledger, records: h.records, runs: h.runs, clock: h.clock}
+	h.surplus = &surplus{index: h.index, placements: h.placements, waits: h.waits, runs: h.runs, clock: h.clock, steps: h.steps}
 }

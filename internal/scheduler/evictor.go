@@ -206,7 +206,7 @@ func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 		}
 		left.Add(p.sched.index.roleOf(g, pod), runs)
 	}
-	return left.IsWhole(p.sched.countsBy(g))
+	return left.IsWhole(p.sched.surplus.countsBy(g))
 }
 
 // HasMoved reports whether a victim was returned to the queue and placed elsewhere, so that it is

@@ -5,10 +5,23 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/runs"
 )
+
+// surplus follows groups that have more running members than they need. No min-runtime protects the
+// surplus. It is safe for concurrent use.
+type surplus struct {
+	index      *clusterIndex
+	placements *placements
+	waits      *engine.Waits
+	runs       *runs.Reader
+	clock      clock.WithTicker
+	steps      *stepper
+}
 
 // protectionEnded retries workloads that wait for the end of a protection. It is called when a
 // protection ends earlier than expected.
@@ -20,25 +33,25 @@ const runsDelay = 200 * time.Millisecond
 // runsOn retries workloads that wait for the end of a protection, when a member of a group has
 // started. It does so only if more members run than the group needs, because the surplus has no
 // min-runtime.
-func (h *Scheduler) runsOn(key types.NamespacedName) {
-	if !h.waits.Awaits(engine.Protection) {
+func (sp *surplus) runsOn(key types.NamespacedName) {
+	if !sp.waits.Awaits(engine.Protection) {
 		return
 	}
-	if g, ok := h.index.groups.Group(key); !ok || !g.IsGang() || h.goesWhole(g) || h.placements.running(key) <= h.countsBy(g) {
+	if g, ok := sp.index.groups.Group(key); !ok || !g.IsGang() || sp.goesWhole(g) || sp.placements.running(key) <= sp.countsBy(g) {
 		return
 	}
 	// The framework's cache may learn of the member later than this handler. A decision before that
 	// would not count the member as running, so retry the workloads again after a delay.
-	soon := h.clock.Now().Add(runsDelay)
-	for _, key := range retriedBy(h.steps.step(engine.CauseEnds{Cause: engine.Protection})) {
-		h.waits.Gather(key, soon)
+	soon := sp.clock.Now().Add(runsDelay)
+	for _, key := range retriedBy(sp.steps.step(engine.CauseEnds{Cause: engine.Protection})) {
+		sp.waits.Gather(key, soon)
 	}
 }
 
 // countsBy returns the number of running members that a group needs: its minCount, or the minCount
 // in the members' seals if that is lower. All further members are surplus.
-func (h *Scheduler) countsBy(g *gang.Group) int {
-	if sealed := h.runs.Current(g, h.clock.Now()).Sealed; sealed.Known {
+func (sp *surplus) countsBy(g *gang.Group) int {
+	if sealed := sp.runs.Current(g, sp.clock.Now()).Sealed; sealed.Known {
 		return min(g.MinCount, sealed.MinCount)
 	}
 	return g.MinCount

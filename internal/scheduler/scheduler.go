@@ -123,6 +123,7 @@ type Scheduler struct {
 	queues           *queueChanges
 	recorded         *recordedWaits
 	seals            *seals
+	surplus          *surplus
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes

@@ -76,8 +76,8 @@ func (ss *seals) of(pod *corev1.Pod) gang.Seal {
 }
 
 // goesWhole reports whether the running members of a group are evicted together.
-func (h *Scheduler) goesWhole(g *gang.Group) bool {
-	return g.Whole && !h.runs.Current(g, h.clock.Now()).Sealed.Split
+func (sp *surplus) goesWhole(g *gang.Group) bool {
+	return g.Whole && !sp.runs.Current(g, sp.clock.Now()).Sealed.Split
 }
 
 // sealedQueue returns the queue in the seal of a pod that is bound or assumed; "" for none.

@@ -207,7 +207,7 @@ func (h *Scheduler) followMembership(before, after *corev1.Pod) (moved bool) {
 			h.regroup(newKey)
 		}
 		if after.Status.Phase == corev1.PodRunning {
-			h.runsOn(newKey)
+			h.surplus.runsOn(newKey)
 		}
 	}
 	return moved
