@@ -80,7 +80,7 @@ func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.Namespace
 	}
 	now, is := h.index.groupOf(pod)
 	if was != is || before != now {
-		h.regrouped(pod, before, was)
+		h.memberships.regrouped(pod, before, was)
 		if is {
 			h.cluster.GroupChanged(now)
 		}
@@ -112,12 +112,12 @@ func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.Namespace
 
 // regrouped removes the state of a pod that belonged to another group, or was scheduled as a single
 // pod.
-func (h *Scheduler) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) {
-	h.steps.arrives(pod)
-	h.steps.step(engine.PodRejoins{Pod: string(pod.UID), Key: podKey(pod)})
-	h.recorded.end(podKey(pod), decisionlog.Gone)
+func (ms *memberships) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) {
+	ms.steps.arrives(pod)
+	ms.steps.step(engine.PodRejoins{Pod: string(pod.UID), Key: podKey(pod)})
+	ms.recorded.end(podKey(pod), decisionlog.Gone)
 	if was {
-		h.memberLeft(before, pod)
+		ms.left(before, pod)
 	}
 }
 

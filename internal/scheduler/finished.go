@@ -108,9 +108,9 @@ func (h *Scheduler) memberFinished(obj any) {
 	h.steps.step(engine.GroupArrives{Group: gangKey(key)})
 	h.gangs.ResultKnown(gangKey(key), string(pod.UID))
 	h.gangs.Touch(gangKey(key))
-	h.regroup(key)
+	h.memberships.regroup(key)
 	h.ledger.updateGroupState(key)
-	h.reviewGang(key)
+	h.memberships.review(key)
 	// The gate did not count the finished member before, so it may have blocked other members.
 	if h.gangs.Idle(gangKey(key)) || isGateReason(h.gangs.Verdict(gangKey(key)).Reason) {
 		h.retries.soon(key)

@@ -529,7 +529,7 @@ func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
 			// change.
 			r.create(on(pod("w", "", "1", 0), "elsewhere"))
 			r.plugin.carryOut(t.Context(), all[0], made)
-			r.sched.membersLeft(g.Key, made.pre.pods)
+			r.sched.memberships.leftDuring(g.Key, made.pre.pods)
 			if !r.sched.reserved.Empty() {
 				t.Error("Room is kept for a gang that lacks members")
 			}

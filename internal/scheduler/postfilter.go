@@ -129,7 +129,7 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 			p.sched.retries.soon(g.Key)
 		}
 	}
-	p.sched.membersLeft(g.Key, made.pre.pods)
+	p.sched.memberships.leftDuring(g.Key, made.pre.pods)
 	return result, status
 }
 

@@ -220,7 +220,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	if pre.minCount > 0 {
 		p.sched.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonPending, Message: d.Message})
 	}
-	p.sched.membersLeft(g.Key, pre.pods)
+	p.sched.memberships.leftDuring(g.Key, pre.pods)
 	if v := p.sched.gates.blockedWhilePlanned(g.Key, leader); v != (gang.Verdict{}) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}

@@ -124,6 +124,7 @@ type Scheduler struct {
 	recorded         *recordedWaits
 	seals            *seals
 	surplus          *surplus
+	memberships      *memberships
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes

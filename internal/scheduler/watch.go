@@ -10,15 +10,39 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
+
+// memberships follows the members of groups: those that leave a group or change it. It is safe for
+// concurrent use.
+type memberships struct {
+	index      *clusterIndex
+	placements *placements
+	ledger     *ledger
+	quotas     *queue.Ledger
+	cluster    *snapshot.Cache
+	gangs      *engine.Gangs
+	records    *engine.Pods
+	reserved   *engine.Reservations
+	waits      *engine.Waits
+	turns      *admission.List
+	clock      clock.WithTicker
+	steps      *stepper
+	retries    *retries
+	releases   *releases
+	recorded   *recordedWaits
+}
 
 // GroupSaved handles a change of a PodGroup's annotations about lost work. Any goroutine may call
 // it once the scheduler runs.
@@ -78,7 +102,7 @@ func (h *Scheduler) followGroup(key types.NamespacedName) {
 		h.releases.all(gangKey(key), "its PodGroup is gone")
 	case g.IsGang():
 		h.joinedGang(key)
-		h.reviewGang(key)
+		h.memberships.review(key)
 		h.replanShort(key, g)
 		h.updateNeeded(key, g)
 		if change.Moved {
@@ -141,7 +165,7 @@ func (h *Scheduler) podAdded(obj any) {
 		h.steps.arrives(pod)
 		if key, isMember := h.index.groupOf(pod); isMember && pod.Spec.NodeName != "" {
 			h.gangs.Touch(gangKey(key))
-			h.regroup(key)
+			h.memberships.regroup(key)
 		}
 		h.podChanged(pod, pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0)
 		h.rooms.occupies(nil, pod)
@@ -195,7 +219,7 @@ func (h *Scheduler) followMembership(before, after *corev1.Pod) (moved bool) {
 	newKey, isMember := h.index.groupOf(after)
 	moved = wasMember != isMember || oldKey != newKey
 	if moved {
-		h.regrouped(after, oldKey, wasMember)
+		h.memberships.regrouped(after, oldKey, wasMember)
 	}
 	if settles := moved || settlesAnew(before, after); isMember && (settles || before.Status.Phase != after.Status.Phase) {
 		if after.DeletionTimestamp != nil || after.Status.Phase == corev1.PodFailed {
@@ -204,7 +228,7 @@ func (h *Scheduler) followMembership(before, after *corev1.Pod) (moved bool) {
 			h.gangs.Touch(gangKey(newKey))
 		}
 		if settles {
-			h.regroup(newKey)
+			h.memberships.regroup(newKey)
 		}
 		if after.Status.Phase == corev1.PodRunning {
 			h.surplus.runsOn(newKey)
@@ -219,13 +243,13 @@ func (h *Scheduler) followMembership(before, after *corev1.Pod) (moved bool) {
 //   - A group without a priority has the highest priority of its members.
 //   - The protections of an incomplete group count from the time when its last member was
 //     scheduled.
-func (h *Scheduler) regroup(key types.NamespacedName) {
-	g, ok := h.index.groups.Group(key)
+func (ms *memberships) regroup(key types.NamespacedName) {
+	g, ok := ms.index.groups.Group(key)
 	if !ok {
 		return
 	}
-	if g.Priority == nil || !h.gangs.IsWhole(gangKey(key)) {
-		h.cluster.GroupChanged(key)
+	if g.Priority == nil || !ms.gangs.IsWhole(gangKey(key)) {
+		ms.cluster.GroupChanged(key)
 	}
 }
 
@@ -276,7 +300,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 			// activate the next member here.
 			h.releases.orNext(key)
 		}
-		h.endTurns(key)
+		h.memberships.endTurns(key)
 		h.pauses.endUnbound(key)
 		h.recorded.memberBound(key)
 		h.gates.moved.Store(true)
@@ -386,95 +410,95 @@ func (h *Scheduler) podLeft(pod *corev1.Pod) {
 	h.recorded.end(podKey(pod), decisionlog.Gone)
 	h.drivers.touch(pod)
 	if key, ok := h.index.groupOf(pod); ok {
-		h.memberLeft(key, pod)
+		h.memberships.left(key, pod)
 	}
 }
 
-// membersLeft handles members that left their gang during its decision. It also releases the gang's
+// leftDuring handles members that left their gang during its decision. It also releases the gang's
 // reservations if another change requires that.
-func (h *Scheduler) membersLeft(key types.NamespacedName, members []*corev1.Pod) {
+func (ms *memberships) leftDuring(key types.NamespacedName, members []*corev1.Pod) {
 	for _, pod := range members {
-		now, ok := h.index.podOf(podKey(pod))
-		if !ok || !h.index.awaitsPlace(now) {
-			h.memberLeft(key, pod)
-		} else if of, isMember := h.index.groupOf(now); !isMember || of != key {
-			h.regrouped(now, key, true)
+		now, ok := ms.index.podOf(podKey(pod))
+		if !ok || !ms.index.awaitsPlace(now) {
+			ms.left(key, pod)
+		} else if of, isMember := ms.index.groupOf(now); !isMember || of != key {
+			ms.regrouped(now, key, true)
 		}
 	}
-	h.reviewGang(key)
+	ms.review(key)
 }
 
-// memberLeft updates the state of a gang that has lost a member.
-func (h *Scheduler) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
-	h.records.LeavesPlan(string(pod.UID))
-	disturbed := h.gangs.MemberLeaves(gangKey(key), string(pod.UID))
-	h.ledger.updateGroupState(key)
+// left updates the state of a gang that has lost a member.
+func (ms *memberships) left(key types.NamespacedName, pod *corev1.Pod) {
+	ms.records.LeavesPlan(string(pod.UID))
+	disturbed := ms.gangs.MemberLeaves(gangKey(key), string(pod.UID))
+	ms.ledger.updateGroupState(key)
 	// Read the plan before the members. A member in its cycle may then count twice, but is never
 	// missed.
-	planned := h.gangs.PlannedMembers(gangKey(key))
-	members := h.placements.members(key)
+	planned := ms.gangs.PlannedMembers(gangKey(key))
+	members := ms.placements.members(key)
 	if members.Total() == 0 {
-		h.dropGang(key)
+		ms.dropGang(key)
 		return
 	}
-	h.endTurns(key)
-	h.gangs.CheckReported(gangKey(key), h.clock.Now())
+	ms.endTurns(key)
+	ms.gangs.CheckReported(gangKey(key), ms.clock.Now())
 	if pod.Spec.NodeName != "" {
-		h.gangs.Lost(gangKey(key))
+		ms.gangs.Lost(gangKey(key))
 	} else {
-		h.gangs.Touch(gangKey(key))
+		ms.gangs.Touch(gangKey(key))
 	}
-	h.regroup(key)
-	h.reviewGang(key)
+	ms.regroup(key)
+	ms.review(key)
 	if disturbed {
-		if g, ok := h.index.groups.Group(key); ok && h.placements.isInPart(g, &members, planned) {
-			h.releases.plan(key, nil, "member "+pod.Name+" has gone")
+		if g, ok := ms.index.groups.Group(key); ok && ms.placements.isInPart(g, &members, planned) {
+			ms.releases.plan(key, nil, "member "+pod.Name+" has gone")
 		} else {
 			// The members at Permit may have waited only for this member.
-			h.retries.allowGang(key, &members)
+			ms.retries.allowGang(key, &members)
 		}
 	}
-	if disturbed || isGateReason(h.gangs.Verdict(gangKey(key)).Reason) || h.gangs.Idle(gangKey(key)) && !h.waits.Evicting(gangKey(key)) {
-		if pod := h.retries.representative(key, &members); pod != nil {
-			h.retries.activate(pod)
+	if disturbed || isGateReason(ms.gangs.Verdict(gangKey(key)).Reason) || ms.gangs.Idle(gangKey(key)) && !ms.waits.Evicting(gangKey(key)) {
+		if pod := ms.retries.representative(key, &members); pod != nil {
+			ms.retries.activate(pod)
 		}
 	}
 }
 
 // endTurns ends the turn of a gang if all its members have nodes, so that the gang does not keep
 // other workloads waiting.
-func (h *Scheduler) endTurns(key types.NamespacedName) {
-	if !h.quotas.Used() || h.quotas.Pends(key) || len(h.index.lister.Members(key).Pending) > 0 {
+func (ms *memberships) endTurns(key types.NamespacedName) {
+	if !ms.quotas.Used() || ms.quotas.Pends(key) || len(ms.index.lister.Members(key).Pending) > 0 {
 		return
 	}
-	h.turns.Forget(gangKey(key))
+	ms.turns.Forget(gangKey(key))
 	// A member may have arrived and begun to wait for a turn during this call.
-	h.retries.activate(h.index.lister.Members(key).Pending...)
+	ms.retries.activate(ms.index.lister.Members(key).Pending...)
 }
 
-// reviewGang releases the reservations of a gang that cannot use them, for example because it lacks
+// review releases the reservations of a gang that cannot use them, for example because it lacks
 // members. It is called after all changes of a gang. releases.disallowed does the same after changes
 // of queues.
-func (h *Scheduler) reviewGang(key types.NamespacedName) {
-	if len(h.reserved.Of(gangKey(key))) == 0 {
+func (ms *memberships) review(key types.NamespacedName) {
+	if len(ms.reserved.Of(gangKey(key))) == 0 {
 		return
 	}
-	g, ok := h.index.groups.Group(key)
+	g, ok := ms.index.groups.Group(key)
 	if !ok {
 		g = nil
 	}
-	members := h.placements.membersAsReserved(key)
+	members := ms.placements.membersAsReserved(key)
 	if v := gang.Gate(key, g, &members); v != (gang.Verdict{}) {
-		h.releases.all(gangKey(key), v.Message)
+		ms.releases.all(gangKey(key), v.Message)
 	}
 }
 
 // dropGang removes the state of a gang without members.
-func (h *Scheduler) dropGang(key types.NamespacedName) {
-	h.steps.step(engine.GroupLeaves{Group: gangKey(key)})
-	h.recorded.end(gangKey(key), decisionlog.Gone)
+func (ms *memberships) dropGang(key types.NamespacedName) {
+	ms.steps.step(engine.GroupLeaves{Group: gangKey(key)})
+	ms.recorded.end(gangKey(key), decisionlog.Gone)
 	// A member may have arrived during this call and lost its turn, so retry all pending members.
-	h.retries.activate(h.index.lister.Members(key).Pending...)
+	ms.retries.activate(ms.index.lister.Members(key).Pending...)
 }
 
 // through returns the number of members that have passed their cycles: they have a node, are
