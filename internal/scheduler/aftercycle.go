@@ -8,9 +8,24 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
+
+// cycles handles the outcomes of scheduling cycles. It is safe for concurrent use.
+type cycles struct {
+	index       *clusterIndex
+	gangs       *engine.Gangs
+	records     *engine.Pods
+	reserved    *engine.Reservations
+	waits       *engine.Waits
+	turns       *admission.List
+	retries     *retries
+	releases    *releases
+	nominations *nominations
+	pauses      *pauses
+}
 
 // FailureHandler is the type of kube-scheduler's handler for failed scheduling and binding cycles.
 type FailureHandler = func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time)
@@ -22,7 +37,7 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		settle := func() {}
 		if sched := ps.Scheduler(); sched != nil {
-			status, settle = sched.attemptEnds(profile, pod.Pod, status)
+			status, settle = sched.cycles.attemptEnds(profile, pod.Pod, status)
 		}
 		handle(ctx, profile, pod, status, nominating, start)
 		settle()
@@ -33,61 +48,61 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 // failure handler, and a function to call after the handler. The attempt must be closed before the
 // handler runs: the handler returns the pod to the queue, so the pod's next attempt may begin at
 // once.
-func (h *Scheduler) attemptEnds(profile framework.Framework, pod *corev1.Pod, status *fwk.Status) (*fwk.Status, func()) {
-	attempt, returned := h.records.Ends(string(pod.UID))
-	status = h.pauses.failedAfterDecision(profile, pod, &attempt, status)
-	h.nominations.restore(attempt.HiddenOn, attempt.Hidden)
-	return status, func() { h.finishAttempt(pod, &attempt, returned, status) }
+func (cs *cycles) attemptEnds(profile framework.Framework, pod *corev1.Pod, status *fwk.Status) (*fwk.Status, func()) {
+	attempt, returned := cs.records.Ends(string(pod.UID))
+	status = cs.pauses.failedAfterDecision(profile, pod, &attempt, status)
+	cs.nominations.restore(attempt.HiddenOn, attempt.Hidden)
+	return status, func() { cs.finishAttempt(pod, &attempt, returned, status) }
 }
 
 // finishAttempt completes the handling of a closed attempt. returned is the gang that waited only
 // for this pod to give up its node; the zero Key for none.
-func (h *Scheduler) finishAttempt(pod *corev1.Pod, attempt *engine.Attempt, returned workload.Key, status *fwk.Status) {
+func (cs *cycles) finishAttempt(pod *corev1.Pod, attempt *engine.Attempt, returned workload.Key, status *fwk.Status) {
 	if returned != (workload.Key{}) {
-		h.retries.returned(returned)
+		cs.retries.returned(returned)
 	}
 	if attempt.Shown {
-		h.releaseNominated(attempt.As, pod)
+		cs.releaseNominated(attempt.As, pod)
 	}
-	if attempt.Recalled && h.turns.IsUnderway(attempt.As) {
+	if attempt.Recalled && cs.turns.IsUnderway(attempt.As) {
 		// The pod's next turn began during this attempt, but the framework makes the pod back off.
-		h.retries.activate(pod)
+		cs.retries.activate(pod)
 	}
 	// An error is not a rejection: the pod is retried soon and keeps its reservation.
 	if attempt.Reserved && status.IsRejected() {
-		h.rejectedEarly(attempt.As, pod)
+		cs.rejectedEarly(attempt.As, pod)
 	}
 	if attempt.Turn && status.IsRejected() {
-		h.outcomeUnknown(attempt.As, pod)
+		cs.outcomeUnknown(attempt.As, pod)
 	}
 }
 
 // outcomeKnown records that one of this plugin's extension points has received the outcome of a
 // pod's cycle. It restores the nominations that were hidden from the cycle.
-func (h *Scheduler) outcomeKnown(pod *corev1.Pod) {
-	h.nominations.restore(h.records.Reveals(string(pod.UID)))
-	if key, turn := h.records.Hears(string(pod.UID)); turn && key.Gang {
-		h.gangs.Planning(key)
+func (cs *cycles) outcomeKnown(pod *corev1.Pod) {
+	cs.nominations.restore(cs.records.Reveals(string(pod.UID)))
+	if key, turn := cs.records.Hears(string(pod.UID)); turn && key.Gang {
+		cs.gangs.Planning(key)
 	}
 }
 
 // outcomeUnknown ends the turn of a workload that was rejected before one of this plugin's
 // extension points received the outcome. If the pod was the leader of its gang, the gang gets
 // another leader, and the turn continues. A member with a planned node loses its reservation.
-func (h *Scheduler) outcomeUnknown(key workload.Key, pod *corev1.Pod) {
+func (cs *cycles) outcomeUnknown(key workload.Key, pod *corev1.Pod) {
 	if !key.Gang {
-		h.turns.TurnFailed(key)
+		cs.turns.TurnFailed(key)
 		return
 	}
-	if _, planned := h.gangs.PlannedNode(key, string(pod.UID)); planned {
-		h.rejectedEarly(key, pod)
+	if _, planned := cs.gangs.PlannedNode(key, string(pod.UID)); planned {
+		cs.rejectedEarly(key, pod)
 		return
 	}
-	if h.gangs.Leader(key) == string(pod.UID) && h.retries.nextLeader(nameOf(key), pod.UID) {
+	if cs.gangs.Leader(key) == string(pod.UID) && cs.retries.nextLeader(nameOf(key), pod.UID) {
 		// The turn continues with the next leader. Other workloads need not wait for it.
-		h.turns.Decided(key)
+		cs.turns.Decided(key)
 	} else {
-		h.turns.TurnFailed(key)
+		cs.turns.TurnFailed(key)
 	}
 }
 
@@ -109,16 +124,16 @@ func (p *Plugin) show(key workload.Key, pod *corev1.Pod, node string) *fwk.PostF
 // releaseNominated deletes the nomination of a pod whose reservation ended during its cycle, and
 // retries the workload. The framework wrote the nomination at the end of the cycle, after the
 // reservation had ended.
-func (h *Scheduler) releaseNominated(key workload.Key, pod *corev1.Pod) {
-	if h.records.IsAssumed(string(pod.UID)) || h.reserved.Has(string(pod.UID)) || !h.index.awaitsPlace(pod) {
+func (cs *cycles) releaseNominated(key workload.Key, pod *corev1.Pod) {
+	if cs.records.IsAssumed(string(pod.UID)) || cs.reserved.Has(string(pod.UID)) || !cs.index.awaitsPlace(pod) {
 		return
 	}
-	h.releases.withdraw([]*corev1.Pod{pod})
-	if len(h.reserved.Of(key)) > 0 || h.waits.Evicting(key) {
+	cs.releases.withdraw([]*corev1.Pod{pod})
+	if len(cs.reserved.Of(key)) > 0 || cs.waits.Evicting(key) {
 		return
 	}
-	h.waits.ResolveVictims(key)
-	h.retries.now(key)
+	cs.waits.ResolveVictims(key)
+	cs.retries.now(key)
 }
 
 // rejectedEarly releases the reservation of a pod that was rejected before Reprieve's PostFilter
@@ -129,20 +144,20 @@ func (h *Scheduler) releaseNominated(key workload.Key, pod *corev1.Pod) {
 //   - PostFilter of another plugin fails first.
 //
 // The plugin that rejected the pod retries it after a change.
-func (h *Scheduler) rejectedEarly(key workload.Key, pod *corev1.Pod) {
-	if !h.reserved.Has(string(pod.UID)) || h.waits.Evicting(key) || h.records.IsAssumed(string(pod.UID)) || !h.index.awaitsPlace(pod) {
+func (cs *cycles) rejectedEarly(key workload.Key, pod *corev1.Pod) {
+	if !cs.reserved.Has(string(pod.UID)) || cs.waits.Evicting(key) || cs.records.IsAssumed(string(pod.UID)) || !cs.index.awaitsPlace(pod) {
 		return
 	}
 	const why = "another plugin rejects the pod regardless of free capacity"
 	happened(logOf(context.Background(), key), "Took a promise back", why)
-	if g := h.index.gangOf(pod); g != nil {
-		if _, planned := h.gangs.PlannedNode(gangKey(g.Key), string(pod.UID)); planned {
+	if g := cs.index.gangOf(pod); g != nil {
+		if _, planned := cs.gangs.PlannedNode(gangKey(g.Key), string(pod.UID)); planned {
 			// The pod's cycle has ended, so planFailed gets no failed member. Retry the pod here.
-			if h.releases.planFailed(g, nil, "member "+pod.Name+" is refused: "+why); !h.gangs.Stuck(gangKey(g.Key)) {
-				h.retries.activate(pod)
+			if cs.releases.planFailed(g, nil, "member "+pod.Name+" is refused: "+why); !cs.gangs.Stuck(gangKey(g.Key)) {
+				cs.retries.activate(pod)
 			}
 			return
 		}
 	}
-	h.releases.all(key, why)
+	cs.releases.all(key, why)
 }

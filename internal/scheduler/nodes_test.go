@@ -352,7 +352,7 @@ func TestPlannedOnALostNode(t *testing.T) {
 		made := r.decide(p)
 		r.removeNode("node-0")
 		r.plugin.carryOut(t.Context(), p, made)
-		_, settle := r.sched.attemptEnds(nil, p, fwk.NewStatus(fwk.Unschedulable))
+		_, settle := r.sched.cycles.attemptEnds(nil, p, fwk.NewStatus(fwk.Unschedulable))
 		settle()
 		r.eventually("nothing is promised", func() bool {
 			return r.sched.reserved.Empty() && len(r.nominatedTo(1)) == 0 && !r.sched.waits.WaitsForVictims(r.sched.index.keyOf(p))
@@ -385,7 +385,7 @@ func TestTakenBackInItsCycle(t *testing.T) {
 		if len(r.nominatedTo(1)) == 0 {
 			t.Fatal("Nothing is shown")
 		}
-		_, settle := r.sched.attemptEnds(nil, p, fwk.NewStatus(fwk.Unschedulable))
+		_, settle := r.sched.cycles.attemptEnds(nil, p, fwk.NewStatus(fwk.Unschedulable))
 		settle()
 		r.eventually("nothing is shown", func() bool { return len(r.nominatedTo(1)) == 0 && !r.sched.waits.WaitsForVictims(key) })
 		if node, told := r.lastNomination(p.Name); !told || node != "" {

@@ -17,7 +17,7 @@ import (
 // Reserve records that a pod has passed its cycle on a node. It releases reservations of lower
 // standing that no longer fit beside the pod.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	p.sched.outcomeKnown(pod)
+	p.sched.cycles.outcomeKnown(pod)
 	p.sched.steps.step(engine.PodAssumes{Pod: string(pod.UID), Key: podKey(pod), Node: node})
 	p.sched.seals.seal(pod)
 	p.sched.leaving.placed(pod.UID)
@@ -48,7 +48,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 		// The pod's turn must end here.
 		p.sched.records.HearsReservation(string(pod.UID))
 	} else {
-		p.sched.outcomeKnown(pod)
+		p.sched.cycles.outcomeKnown(pod)
 	}
 	p.sched.records.GivesUp(string(pod.UID), p.sched.index.keyOf(pod), node)
 	p.sched.drivers.touch(pod)

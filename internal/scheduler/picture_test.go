@@ -233,7 +233,7 @@ func TestHiddenForACycle(t *testing.T) {
 		t.Errorf("In its cycle %d pods are nominated, want its own", n)
 	}
 	r.sched.steps.step(engine.PodsRelease{Key: podKey(gone), Pods: []engine.UID{string(gone.UID)}})
-	r.sched.outcomeKnown(p)
+	r.sched.cycles.outcomeKnown(p)
 	if n := nominated(); n != 2 {
 		t.Errorf("After its cycle %d pods are nominated, want 2", n)
 	}

@@ -20,7 +20,7 @@ import (
 // PostFilter handles a pod that did not pass the filters on any node. For a single pod, it makes
 // and applies a decision. For a gang, it applies the decision that PreFilter made.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	p.sched.outcomeKnown(pod)
+	p.sched.cycles.outcomeKnown(pod)
 	if why := rejectionIn(state); why != "" {
 		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+why)
 	}

@@ -125,6 +125,7 @@ type Scheduler struct {
 	seals            *seals
 	surplus          *surplus
 	memberships      *memberships
+	cycles           *cycles
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes
