@@ -95,3 +95,8 @@ func (h *Scheduler) QueueDeleted(q *v1alpha1.Queue) {
 func (h *Scheduler) QueueSet(q *v1alpha1.Queue) {
 	h.queues.set(q)
 }
+
+// GroupChanged handles a created, changed or deleted PodGroup and checks its members again.
+func (h *Scheduler) GroupChanged(key types.NamespacedName) {
+	h.groupWatch.changed(key)
+}

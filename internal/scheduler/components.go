@@ -23,4 +23,5 @@ func connect(h *Scheduler) {
 	h.surplus = &surplus{index: h.index, placements: h.placements, waits: h.waits, runs: h.runs, clock: h.clock, steps: h.steps}
 	h.memberships = &memberships{index: h.index, placements: h.placements, ledger: h.ledger, quotas: h.quotas, cluster: h.cluster, gangs: h.gangs, records: h.records, reserved: h.reserved, waits: h.waits, turns: h.turns, clock: h.clock, steps: h.steps, retries: h.retries, releases: h.releases, recorded: h.recorded}
 	h.cycles = &cycles{index: h.index, gangs: h.gangs, records: h.records, reserved: h.reserved, waits: h.waits, turns: h.turns, retries: h.retries, releases: h.releases, nominations: h.nominations, pauses: h.pauses}
+	h.groupWatch = &groupWatch{index: h.index, placements: h.placements, ledger: h.ledger, quotas: h.quotas, cluster: h.cluster, engine: h.engine, gangs: h.gangs, reserved: h.reserved, turns: h.turns, wanted: h.wanted, clock: h.clock, retries: h.retries, releases: h.releases, departures: h.departures, pauses: h.pauses, victimPriorities: h.victimPriorities, recorded: h.recorded, memberships: h.memberships}
 }

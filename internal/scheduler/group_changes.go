@@ -154,14 +154,14 @@ func (c *groupChanges) prune(now time.Time) {
 }
 
 // followDelayed handles the delayed changes that are due. The main loop calls it.
-func (h *Scheduler) followDelayed() {
+func (gw *groupWatch) followDelayed() {
 	for {
-		began := h.clock.Now()
-		key, ok := h.changes.next(began)
+		began := gw.clock.Now()
+		key, ok := gw.changes.next(began)
 		if !ok {
 			return
 		}
-		h.followGroup(key)
-		h.changes.followed(key, began, h.clock.Now())
+		gw.follow(key)
+		gw.changes.followed(key, began, gw.clock.Now())
 	}
 }

@@ -44,7 +44,7 @@ func (h *Scheduler) run(ctx context.Context) {
 			h.apply(effect)
 		}
 		h.steps.step(engine.TimePasses{})
-		h.followDelayed()
+		h.groupWatch.followDelayed()
 		// 2. Release reservations on nodes that no longer have room for them, because of new pods
 		// or fewer resources.
 		h.nodes.review(now)
@@ -79,7 +79,7 @@ func (h *Scheduler) tick(now time.Time) {
 	h.departures.sweep()
 	h.queues.expire()
 	h.nodes.releaseLost()
-	h.changes.prune(now)
+	h.groupWatch.changes.prune(now)
 	h.gangs.ExpireResults(now)
 	h.stale.sweep(now)
 	h.lost.sweep()
@@ -102,7 +102,7 @@ func (h *Scheduler) waitForWork(ctx context.Context, tick <-chan time.Time, now 
 	if next, due := h.plenty.nextJudgement(); due && (!ok || next.Before(at)) {
 		at, ok = next, true
 	}
-	if next, delayed := h.changes.nextLook(); delayed && (!ok || next.Before(at)) {
+	if next, delayed := h.groupWatch.changes.nextLook(); delayed && (!ok || next.Before(at)) {
 		at, ok = next, true
 	}
 	if ok {

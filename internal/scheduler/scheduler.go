@@ -88,8 +88,6 @@ type Scheduler struct {
 	executions executions
 	// wanted caches which orders are still wanted.
 	wanted *wants
-	// changes delays the handling of PodGroups that change very often.
-	changes groupChanges
 	// progress records the steps that must end soon.
 	progress progress
 	// refused lists the pods that the API server refuses to delete.
@@ -126,6 +124,7 @@ type Scheduler struct {
 	surplus          *surplus
 	memberships      *memberships
 	cycles           *cycles
+	groupWatch       *groupWatch
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes

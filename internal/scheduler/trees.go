@@ -64,7 +64,7 @@ func (h *Scheduler) PartChanged(key types.NamespacedName, workloads []types.Name
 		h.partMoved(move)
 	}
 	for _, workload := range workloads {
-		h.GroupChanged(workload)
+		h.groupWatch.changed(workload)
 	}
 }
 

@@ -24,6 +24,31 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
+// groupWatch follows the PodGroups. It is safe for concurrent use.
+type groupWatch struct {
+	index            *clusterIndex
+	placements       *placements
+	ledger           *ledger
+	quotas           *queue.Ledger
+	cluster          *snapshot.Cache
+	engine           *engine.Engine
+	gangs            *engine.Gangs
+	reserved         *engine.Reservations
+	turns            *admission.List
+	wanted           *wants
+	clock            clock.WithTicker
+	retries          *retries
+	releases         *releases
+	departures       *departures
+	pauses           *pauses
+	victimPriorities *victimPriorities
+	recorded         *recordedWaits
+	memberships      *memberships
+
+	// changes delays the handling of PodGroups that change very often.
+	changes groupChanges
+}
+
 // memberships follows the members of groups: those that leave a group or change it. It is safe for
 // concurrent use.
 type memberships struct {
@@ -48,115 +73,115 @@ type memberships struct {
 // it once the scheduler runs.
 func (h *Scheduler) GroupSaved(key types.NamespacedName) { h.cluster.GroupChanged(key) }
 
-// GroupChanged handles a created, changed or deleted PodGroup and checks its members again.
+// changed handles a created, changed or deleted PodGroup and checks its members again.
 // Decisions use the change at once. The other effects may come later if the PodGroup changes very
 // often. Any goroutine may call it once the scheduler runs.
-func (h *Scheduler) GroupChanged(key types.NamespacedName) {
-	g, ok := h.index.groups.Group(key)
+func (gw *groupWatch) changed(key types.NamespacedName) {
+	g, ok := gw.index.groups.Group(key)
 	if ok {
-		h.gangs.Touch(gangKey(key))
+		gw.gangs.Touch(gangKey(key))
 	} else {
 		g = nil
-		h.gangs.ForgetRun(gangKey(key))
+		gw.gangs.ForgetRun(gangKey(key))
 	}
-	h.cluster.GroupChanged(key)
-	h.wanted.askAnew()
+	gw.cluster.GroupChanged(key)
+	gw.wanted.askAnew()
 	urgency := patient
 	if ok {
-		h.departures.disrupted(key, g.Disrupted)
+		gw.departures.disrupted(key, g.Disrupted)
 	} else {
-		h.departures.disrupted(key, nil)
+		gw.departures.disrupted(key, nil)
 		urgency = urgent
 	}
 	// Record the priority before any delay. If the priority rises and falls within one delay, a
 	// later comparison would find no change.
-	h.victimPriorities.follow(key, g)
-	if h.changes.isDelayed(key, urgency, h.clock.Now()) {
-		h.engine.Look()
+	gw.victimPriorities.follow(key, g)
+	if gw.changes.isDelayed(key, urgency, gw.clock.Now()) {
+		gw.engine.Look()
 		return
 	}
-	h.followGroup(key)
+	gw.follow(key)
 }
 
-// followGroup applies the current state of a PodGroup to its members.
-func (h *Scheduler) followGroup(key types.NamespacedName) {
-	g, ok := h.index.groups.Group(key)
-	h.pauses.groupChangedByOwner(key, g)
-	change := h.ledger.chargeGroup(key)
-	h.retries.atLimit(change.Eased)
-	h.gangs.CheckReported(gangKey(key), h.clock.Now())
+// follow applies the current state of a PodGroup to its members.
+func (gw *groupWatch) follow(key types.NamespacedName) {
+	g, ok := gw.index.groups.Group(key)
+	gw.pauses.groupChangedByOwner(key, g)
+	change := gw.ledger.chargeGroup(key)
+	gw.retries.atLimit(change.Eased)
+	gw.gangs.CheckReported(gangKey(key), gw.clock.Now())
 	minCount := 0
 	if ok {
 		minCount = g.MinCount
 	} else {
 		g = nil
 	}
-	if h.gangs.NeedsMembers(gangKey(key), minCount) && len(h.index.lister.Members(key).Assigned) > 0 {
-		h.retries.protectionEnded()
+	if gw.gangs.NeedsMembers(gangKey(key), minCount) && len(gw.index.lister.Members(key).Assigned) > 0 {
+		gw.retries.protectionEnded()
 	}
 	switch {
 	case !ok:
-		h.recorded.end(gangKey(key), decisionlog.Gone)
-		h.turns.Forget(gangKey(key))
-		h.releases.plan(key, nil, "its PodGroup is gone")
-		h.releases.all(gangKey(key), "its PodGroup is gone")
+		gw.recorded.end(gangKey(key), decisionlog.Gone)
+		gw.turns.Forget(gangKey(key))
+		gw.releases.plan(key, nil, "its PodGroup is gone")
+		gw.releases.all(gangKey(key), "its PodGroup is gone")
 	case g.IsGang():
-		h.joinedGang(key)
-		h.memberships.review(key)
-		h.replanShort(key, g)
-		h.updateNeeded(key, g)
+		gw.joinedGang(key)
+		gw.memberships.review(key)
+		gw.replanShort(key, g)
+		gw.updateNeeded(key, g)
 		if change.Moved {
-			h.releases.changedQueue(gangKey(key))
+			gw.releases.changedQueue(gangKey(key))
 		}
-		h.retries.gang(key)
+		gw.retries.gang(key)
 	default:
-		h.recorded.end(gangKey(key), decisionlog.Gone)
-		h.turns.Forget(gangKey(key))
-		h.releases.all(gangKey(key), "it is no gang any more")
-		pending := h.index.lister.Members(key).Pending
+		gw.recorded.end(gangKey(key), decisionlog.Gone)
+		gw.turns.Forget(gangKey(key))
+		gw.releases.all(gangKey(key), "it is no gang any more")
+		pending := gw.index.lister.Members(key).Pending
 		if change.Moved {
 			for _, pod := range pending {
-				h.releases.changedQueue(podKey(pod))
+				gw.releases.changedQueue(podKey(pod))
 			}
 		}
-		h.retries.activate(pending...)
+		gw.retries.activate(pending...)
 	}
 }
 
 // updateNeeded updates the roles that a gang still lacks members of. If enough members wait at
 // Permit, they wait only for planned members of these roles.
-func (h *Scheduler) updateNeeded(key types.NamespacedName, g *gang.Group) {
-	if h.gangs.Planned(gangKey(key)) == 0 {
+func (gw *groupWatch) updateNeeded(key types.NamespacedName, g *gang.Group) {
+	if gw.gangs.Planned(gangKey(key)) == 0 {
 		return
 	}
-	if members := h.placements.members(key); h.placements.through(&members) >= g.MinCount {
-		h.gangs.SetNeeded(gangKey(key), h.placements.lacking(g, &members, unplaced(&members)))
+	if members := gw.placements.members(key); gw.placements.through(&members) >= g.MinCount {
+		gw.gangs.SetNeeded(gangKey(key), gw.placements.lacking(g, &members, unplaced(&members)))
 	}
 }
 
 // joinedGang handles pods whose group has become a gang. It releases the reservations that they got
 // as single pods, and ends their waits for turns.
-func (h *Scheduler) joinedGang(key types.NamespacedName) {
-	queued, promised := h.quotas.Used(), !h.reserved.Empty()
+func (gw *groupWatch) joinedGang(key types.NamespacedName) {
+	queued, promised := gw.quotas.Used(), !gw.reserved.Empty()
 	if !queued && !promised {
 		return
 	}
-	for _, pod := range h.index.lister.Members(key).Pending {
+	for _, pod := range gw.index.lister.Members(key).Pending {
 		single := podKey(pod)
 		if queued {
-			h.turns.Forget(single)
+			gw.turns.Forget(single)
 		}
-		if promised && len(h.reserved.Of(single)) > 0 {
-			h.releases.all(single, "it is part of a gang now")
+		if promised && len(gw.reserved.Of(single)) > 0 {
+			gw.releases.all(single, "it is part of a gang now")
 		}
 	}
 }
 
 // replanShort releases a plan that has too few members because minCount was raised.
-func (h *Scheduler) replanShort(key types.NamespacedName, g *gang.Group) {
-	planned := h.gangs.PlannedMembers(gangKey(key))
-	if members := h.placements.members(key); len(planned)+members.Reserved.Len() > 0 && h.placements.isInPart(g, &members, planned) {
-		h.releases.plan(key, nil, "more members are needed than it was planned for")
+func (gw *groupWatch) replanShort(key types.NamespacedName, g *gang.Group) {
+	planned := gw.gangs.PlannedMembers(gangKey(key))
+	if members := gw.placements.members(key); len(planned)+members.Reserved.Len() > 0 && gw.placements.isInPart(g, &members, planned) {
+		gw.releases.plan(key, nil, "more members are needed than it was planned for")
 	}
 }
 
