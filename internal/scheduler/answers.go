@@ -100,3 +100,15 @@ func (h *Scheduler) QueueSet(q *v1alpha1.Queue) {
 func (h *Scheduler) GroupChanged(key types.NamespacedName) {
 	h.groupWatch.changed(key)
 }
+
+// MembershipChanged handles a pod whose derived group has changed, because more is known about the
+// owner of the pod.
+func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
+	h.podWatch.membershipChanged(listed, before, was)
+}
+
+// PartChanged handles a created, changed or deleted CompositePodGroup, or a PodGroup that has or
+// had a parent.
+func (h *Scheduler) PartChanged(key types.NamespacedName, workloads []types.NamespacedName, moves []gang.Move) {
+	h.podWatch.partChanged(key, workloads, moves)
+}

@@ -67,36 +67,36 @@ func (underived) IsBounded(types.NamespacedName) bool { return false }
 // QueueOf is part of Derived.
 func (underived) QueueOf(*corev1.Pod) string { return "" }
 
-// MembershipChanged handles a pod whose derived group has changed, because more is known about the
+// membershipChanged handles a pod whose derived group has changed, because more is known about the
 // owner of the pod. It retries the pod if the pod waited for this. before is the previous group;
 // was is false if there was none.
 //
 // listed may be an outdated version of the pod. The pod may have been changed or deleted, and the
 // informer's handler may have seen that before this call.
-func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
-	pod, exists := h.index.podOf(podKey(listed))
+func (pw *podWatch) membershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
+	pod, exists := pw.index.podOf(podKey(listed))
 	if !exists {
 		pod = listed
 	}
-	now, is := h.index.groupOf(pod)
+	now, is := pw.index.groupOf(pod)
 	if was != is || before != now {
-		h.memberships.regrouped(pod, before, was)
+		pw.memberships.regrouped(pod, before, was)
 		if is {
-			h.cluster.GroupChanged(now)
+			pw.cluster.GroupChanged(now)
 		}
 		switch {
 		case pod.Spec.NodeName != "":
-			h.cluster.NodeChanged(pod.Spec.NodeName)
-		case h.records.IsAssumed(string(pod.UID)):
+			pw.cluster.NodeChanged(pod.Spec.NodeName)
+		case pw.records.IsAssumed(string(pod.UID)):
 			// Only the scheduler's cache has the node of an assumed pod, so the whole snapshot is
 			// read again.
-			h.cluster.Invalidate()
+			pw.cluster.Invalidate()
 		}
 	}
 	for exists {
-		h.podChanged(pod, pod.Spec.NodeName == "")
+		pw.changed(pod, pod.Spec.NodeName == "")
 		var after *corev1.Pod
-		if after, exists = h.index.podOf(podKey(pod)); after == pod {
+		if after, exists = pw.index.podOf(podKey(pod)); after == pod {
 			break
 		} else if exists {
 			pod = after
@@ -104,9 +104,9 @@ func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.Namespace
 	}
 	switch {
 	case !exists:
-		h.podDeleted(pod)
+		pw.deleted(pod)
 	case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
-		h.retries.activate(pod)
+		pw.retries.activate(pod)
 	}
 }
 

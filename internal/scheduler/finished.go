@@ -36,19 +36,19 @@ func (in *Inputs) informerOfFinished(handle framework.Framework) (pods cache.Sha
 
 // watchFinished registers the handlers for finished members. The returned function reports whether
 // the handlers have been called for all members that existed at the start.
-func (h *Scheduler) watchFinished() (cache.InformerSynced, error) {
-	handler, err := h.finished.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: h.memberFinished,
+func (pw *podWatch) watchFinished() (cache.InformerSynced, error) {
+	handler, err := pw.finished.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: pw.memberFinished,
 		// The informer reports an update if a finished pod was replaced by a pod of the same name
 		// while the watch was interrupted.
 		UpdateFunc: func(before, now any) {
 			was, ok := before.(*corev1.Pod)
 			if is, known := now.(*corev1.Pod); ok && known && was.UID != is.UID {
-				h.podDeleted(was)
-				h.memberFinished(is)
+				pw.deleted(was)
+				pw.memberFinished(is)
 			}
 		},
-		DeleteFunc: h.podDeleted,
+		DeleteFunc: pw.deleted,
 	})
 	if err != nil {
 		return nil, err
@@ -94,25 +94,25 @@ func onlyOutcome(obj any, derived gang.Derived) any {
 
 // memberFinished handles a finished member. Its gang may now have enough members, so the gang is
 // checked again.
-func (h *Scheduler) memberFinished(obj any) {
+func (pw *podWatch) memberFinished(obj any) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return
 	}
-	h.pauses.startEnds(pod)
-	h.pauses.memberEnds(pod)
-	key, ok := h.index.groupOf(pod)
+	pw.pauses.startEnds(pod)
+	pw.pauses.memberEnds(pod)
+	key, ok := pw.index.groupOf(pod)
 	if !ok {
 		return
 	}
-	h.steps.step(engine.GroupArrives{Group: gangKey(key)})
-	h.gangs.ResultKnown(gangKey(key), string(pod.UID))
-	h.gangs.Touch(gangKey(key))
-	h.memberships.regroup(key)
-	h.ledger.updateGroupState(key)
-	h.memberships.review(key)
+	pw.steps.step(engine.GroupArrives{Group: gangKey(key)})
+	pw.gangs.ResultKnown(gangKey(key), string(pod.UID))
+	pw.gangs.Touch(gangKey(key))
+	pw.memberships.regroup(key)
+	pw.ledger.updateGroupState(key)
+	pw.memberships.review(key)
 	// The gate did not count the finished member before, so it may have blocked other members.
-	if h.gangs.Idle(gangKey(key)) || isGateReason(h.gangs.Verdict(gangKey(key)).Reason) {
-		h.retries.soon(key)
+	if pw.gangs.Idle(gangKey(key)) || isGateReason(pw.gangs.Verdict(gangKey(key)).Reason) {
+		pw.retries.soon(key)
 	}
 }

@@ -322,7 +322,7 @@ func TestTurnOfANamesake(t *testing.T) {
 	r.create(ofQueue("a", pod("first", "", "1", 10)))
 	r.eventually("it is the other one's turn", func() bool { return len(r.active()) == 1 })
 	r.create(ofQueue("a", again(pod("p", "", "1", 10))))
-	r.sched.podDeleted(ofQueue("a", pod("p", "", "1", 10)))
+	r.sched.podWatch.deleted(ofQueue("a", pod("p", "", "1", 10)))
 	r.eventually("it is its turn", func() bool { return slices.Contains(r.active(), "p") })
 	r.cycles()
 	r.waitBound("p")

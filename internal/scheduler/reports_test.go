@@ -97,7 +97,7 @@ func (h *hall) gang(name string, count int) []*corev1.Pod {
 func (h *hall) update(pod *corev1.Pod) {
 	h.t.Helper()
 	h.add(h.pods, pod)
-	h.sched.podChanged(pod, false)
+	h.sched.podWatch.changed(pod, false)
 }
 
 // remove deletes a pod from the informer, and calls the handler.

@@ -125,6 +125,7 @@ type Scheduler struct {
 	memberships      *memberships
 	cycles           *cycles
 	groupWatch       *groupWatch
+	podWatch         *podWatch
 }
 
 // newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes
@@ -216,14 +217,14 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 // follow registers the event handlers with the informers.
 func (h *Scheduler) follow(factory informers.SharedInformerFactory) error {
 	toldOfPods, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    h.podAdded,
-		UpdateFunc: h.podUpdated,
-		DeleteFunc: h.podDeleted,
+		AddFunc:    h.podWatch.added,
+		UpdateFunc: h.podWatch.updated,
+		DeleteFunc: h.podWatch.deleted,
 	})
 	if err != nil {
 		return err
 	}
-	toldOfFinished, err := h.watchFinished()
+	toldOfFinished, err := h.podWatch.watchFinished()
 	if err != nil {
 		return err
 	}

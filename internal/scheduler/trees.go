@@ -48,40 +48,40 @@ func (d treed) RoleOf(pod *corev1.Pod) (role string, needed int) {
 	return d.Derived.RoleOf(pod)
 }
 
-// PartChanged handles a created, changed or deleted CompositePodGroup, or a PodGroup that has or
+// partChanged handles a created, changed or deleted CompositePodGroup, or a PodGroup that has or
 // had a parent. workloads and moves are the results of [gang.Trees.Changed]. Any goroutine may call
 // it once the scheduler runs.
-func (h *Scheduler) PartChanged(key types.NamespacedName, workloads []types.NamespacedName, moves []gang.Move) {
+func (pw *podWatch) partChanged(key types.NamespacedName, workloads []types.NamespacedName, moves []gang.Move) {
 	if !slices.Contains(workloads, key) {
 		var disrupted []v1alpha1.DisruptedPod
-		if g, ok := h.index.groups.Group(key); ok {
+		if g, ok := pw.index.groups.Group(key); ok {
 			disrupted = g.Disrupted
 		}
-		h.departures.disrupted(key, disrupted)
-		h.cluster.GroupChanged(key)
+		pw.departures.disrupted(key, disrupted)
+		pw.cluster.GroupChanged(key)
 	}
 	for _, move := range moves {
-		h.partMoved(move)
+		pw.partMoved(move)
 	}
 	for _, workload := range workloads {
-		h.groupWatch.changed(workload)
+		pw.groupWatch.changed(workload)
 	}
 }
 
 // partMoved handles a PodGroup whose pods now belong to another workload. If the PodGroup was a
 // workload before, partMoved removes all state of that workload. No later event would do that,
 // because the events of its pods now concern the tree.
-func (h *Scheduler) partMoved(move gang.Move) {
+func (pw *podWatch) partMoved(move gang.Move) {
 	inTree := gang.IsTree(move.From)
-	members := h.index.lister.Members(move.PodGroup)
+	members := pw.index.lister.Members(move.PodGroup)
 	for _, pods := range [][]*corev1.Pod{members.Pending, members.Gated, members.Refused, members.Assigned, members.Terminating, members.Succeeded, members.Finished} {
 		for _, pod := range pods {
-			h.MembershipChanged(pod, move.From, inTree)
+			pw.membershipChanged(pod, move.From, inTree)
 		}
 	}
 	if !inTree {
-		h.steps.step(engine.GroupLeaves{Group: gangKey(move.From)})
-		h.recorded.end(gangKey(move.From), decisionlog.Gone)
+		pw.steps.step(engine.GroupLeaves{Group: gangKey(move.From)})
+		pw.recorded.end(gangKey(move.From), decisionlog.Gone)
 	}
 }
 

@@ -155,7 +155,7 @@ func TestOutcomeIsAwaited(t *testing.T) {
 				if err := r.sched.finished.GetIndexer().Add(done); err != nil {
 					t.Fatal(err)
 				}
-				r.sched.memberFinished(done)
+				r.sched.podWatch.memberFinished(done)
 			}
 			if c.first {
 				hear()

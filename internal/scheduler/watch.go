@@ -16,6 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -23,6 +24,37 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
+
+// podWatch follows the pods. It is safe for concurrent use.
+type podWatch struct {
+	index       *clusterIndex
+	placements  *placements
+	ledger      *ledger
+	leaving     *leavingPods
+	quotas      *queue.Ledger
+	cluster     *snapshot.Cache
+	gangs       *engine.Gangs
+	records     *engine.Pods
+	waits       *engine.Waits
+	refused     *eviction.Refusals
+	reporter    *reporter
+	recorder    Recorder
+	finished    cache.SharedIndexInformer
+	clock       clock.WithTicker
+	steps       *stepper
+	retries     *retries
+	releases    *releases
+	drivers     *driverBounds
+	gates       *gates
+	nominations *nominations
+	rooms       *rooms
+	departures  *departures
+	pauses      *pauses
+	recorded    *recordedWaits
+	surplus     *surplus
+	memberships *memberships
+	groupWatch  *groupWatch
+}
 
 // groupWatch follows the PodGroups. It is safe for concurrent use.
 type groupWatch struct {
@@ -185,19 +217,19 @@ func (gw *groupWatch) replanShort(key types.NamespacedName, g *gang.Group) {
 	}
 }
 
-func (h *Scheduler) podAdded(obj any) {
+func (pw *podWatch) added(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
-		h.steps.arrives(pod)
-		if key, isMember := h.index.groupOf(pod); isMember && pod.Spec.NodeName != "" {
-			h.gangs.Touch(gangKey(key))
-			h.memberships.regroup(key)
+		pw.steps.arrives(pod)
+		if key, isMember := pw.index.groupOf(pod); isMember && pod.Spec.NodeName != "" {
+			pw.gangs.Touch(gangKey(key))
+			pw.memberships.regroup(key)
 		}
-		h.podChanged(pod, pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0)
-		h.rooms.occupies(nil, pod)
+		pw.changed(pod, pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0)
+		pw.rooms.occupies(nil, pod)
 	}
 }
 
-func (h *Scheduler) podUpdated(oldObj, newObj any) {
+func (pw *podWatch) updated(oldObj, newObj any) {
 	before, ok1 := oldObj.(*corev1.Pod)
 	after, ok2 := newObj.(*corev1.Pod)
 	if !ok1 || !ok2 {
@@ -206,28 +238,28 @@ func (h *Scheduler) podUpdated(oldObj, newObj any) {
 	if before.UID != after.UID {
 		// The pod was replaced by a pod of the same name while the watch was interrupted. The
 		// informer reports that as an update.
-		h.podDeleted(before)
-		h.podAdded(after)
+		pw.deleted(before)
+		pw.added(after)
 		return
 	}
-	moved := h.followMembership(before, after)
-	h.pauses.changedByOwner(before, after)
-	h.pauses.followStart(before, after)
+	moved := pw.followMembership(before, after)
+	pw.pauses.changedByOwner(before, after)
+	pw.pauses.followStart(before, after)
 	if after.DeletionTimestamp != nil && before.DeletionTimestamp == nil && after.Spec.NodeName == "" {
-		h.quotas.Forget(after.UID)
-		h.recorder.Heard(after, true)
-		h.podLeft(after)
+		pw.quotas.Forget(after.UID)
+		pw.recorder.Heard(after, true)
+		pw.left(after)
 		return
 	}
 	ungated := len(before.Spec.SchedulingGates) > 0 && len(after.Spec.SchedulingGates) == 0
-	h.podChanged(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
-	h.rooms.occupies(before, after)
-	if after.Spec.NodeName == "" && (moved || rehomed(before, after)) && h.index.profiles.of(after.Spec.SchedulerName) != nil {
+	pw.changed(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
+	pw.rooms.occupies(before, after)
+	if after.Spec.NodeName == "" && (moved || rehomed(before, after)) && pw.index.profiles.of(after.Spec.SchedulerName) != nil {
 		// The scheduler's queue has no event for changes of owners and annotations, and may not
 		// have the new version of the pod yet. followMembership reports no move for a blocked pod
 		// that is in no group, both before and after the change. So the retry does not depend on
 		// that report.
-		h.waits.Gather(h.index.keyOf(after), h.clock.Now().Add(chargeDelay))
+		pw.waits.Gather(pw.index.keyOf(after), pw.clock.Now().Add(chargeDelay))
 	}
 }
 
@@ -239,24 +271,24 @@ func rehomed(before, after *corev1.Pod) bool {
 
 // followMembership handles a change of a pod's group, whether the pod has a node or not. It reports
 // whether the group has changed.
-func (h *Scheduler) followMembership(before, after *corev1.Pod) (moved bool) {
-	oldKey, wasMember := h.index.groupOf(before)
-	newKey, isMember := h.index.groupOf(after)
+func (pw *podWatch) followMembership(before, after *corev1.Pod) (moved bool) {
+	oldKey, wasMember := pw.index.groupOf(before)
+	newKey, isMember := pw.index.groupOf(after)
 	moved = wasMember != isMember || oldKey != newKey
 	if moved {
-		h.memberships.regrouped(after, oldKey, wasMember)
+		pw.memberships.regrouped(after, oldKey, wasMember)
 	}
 	if settles := moved || settlesAnew(before, after); isMember && (settles || before.Status.Phase != after.Status.Phase) {
 		if after.DeletionTimestamp != nil || after.Status.Phase == corev1.PodFailed {
-			h.gangs.Lost(gangKey(newKey))
+			pw.gangs.Lost(gangKey(newKey))
 		} else {
-			h.gangs.Touch(gangKey(newKey))
+			pw.gangs.Touch(gangKey(newKey))
 		}
 		if settles {
-			h.memberships.regroup(newKey)
+			pw.memberships.regroup(newKey)
 		}
 		if after.Status.Phase == corev1.PodRunning {
-			h.surplus.runsOn(newKey)
+			pw.surplus.runsOn(newKey)
 		}
 	}
 	return moved
@@ -295,69 +327,69 @@ func (x *releases) changedQueue(key workload.Key) {
 	x.retries.now(key)
 }
 
-// podChanged handles a created or changed pod. cameForward is true if the pod has just become ready
+// changed handles a created or changed pod. cameForward is true if the pod has just become ready
 // for scheduling, so that its gang may have one more member.
-func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
-	h.steps.arrives(pod)
-	h.nominations.nominates(pod, h.index.nominationOf(pod))
+func (pw *podWatch) changed(pod *corev1.Pod, cameForward bool) {
+	pw.steps.arrives(pod)
+	pw.nominations.nominates(pod, pw.index.nominationOf(pod))
 	// Charge the pod first. When the pod is no longer assumed, the quota ledger must already count
 	// it as placed.
-	change := h.ledger.charge(pod)
+	change := pw.ledger.charge(pod)
 	// The queue that the pod counted for before may have room now.
-	h.retries.atLimit(change.Eased)
-	h.recorder.Heard(pod, true)
+	pw.retries.atLimit(change.Eased)
+	pw.recorder.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
-		h.steps.step(engine.PodBinds{Pod: string(pod.UID), Key: podKey(pod), Node: pod.Spec.NodeName})
-		h.reporter.statuses.Bound(pod.UID)
-		h.recorded.end(podKey(pod), decisionlog.Bound)
-		h.departures.follow(pod)
+		pw.steps.step(engine.PodBinds{Pod: string(pod.UID), Key: podKey(pod), Node: pod.Spec.NodeName})
+		pw.reporter.statuses.Bound(pod.UID)
+		pw.recorded.end(podKey(pod), decisionlog.Bound)
+		pw.departures.follow(pod)
 	}
-	h.drivers.touch(pod)
-	key, ok := h.index.groupOf(pod)
-	if ok && pod.Spec.NodeName == "" && h.index.profiles.of(pod.Spec.SchedulerName) != nil {
-		h.gangs.CheckReport(gangKey(key), h.clock.Now())
+	pw.drivers.touch(pod)
+	key, ok := pw.index.groupOf(pod)
+	if ok && pod.Spec.NodeName == "" && pw.index.profiles.of(pod.Spec.SchedulerName) != nil {
+		pw.gangs.CheckReport(gangKey(key), pw.clock.Now())
 	}
 	switch {
 	case !ok:
 	case pod.Spec.NodeName != "":
-		if h.gangs.Settled(gangKey(key), string(pod.UID)) {
+		if pw.gangs.Settled(gangKey(key), string(pod.UID)) {
 			// This member will have no cycle that activates the next member of the plan, so
 			// activate the next member here.
-			h.releases.orNext(key)
+			pw.releases.orNext(key)
 		}
-		h.memberships.endTurns(key)
-		h.pauses.endUnbound(key)
-		h.recorded.memberBound(key)
-		h.gates.moved.Store(true)
-		h.gangs.CheckReported(gangKey(key), h.clock.Now())
+		pw.memberships.endTurns(key)
+		pw.pauses.endUnbound(key)
+		pw.recorded.memberBound(key)
+		pw.gates.moved.Store(true)
+		pw.gangs.CheckReported(gangKey(key), pw.clock.Now())
 	case cameForward && pod.DeletionTimestamp == nil:
-		h.gangs.MemberComes(gangKey(key))
-		if leader := h.gangs.Leader(gangKey(key)); leader != "" && leader != string(pod.UID) && h.foundNoRoom(key) {
-			h.retries.soon(key)
+		pw.gangs.MemberComes(gangKey(key))
+		if leader := pw.gangs.Leader(gangKey(key)); leader != "" && leader != string(pod.UID) && pw.foundNoRoom(key) {
+			pw.retries.soon(key)
 		}
 	}
 	if change.Moved && pod.Spec.NodeName == "" {
-		h.releases.changedQueue(h.index.keyOf(pod))
+		pw.releases.changedQueue(pw.index.keyOf(pod))
 	}
 }
 
 // foundNoRoom reports whether a gang found no room, or whether only its surplus waits. A new member
 // may be smaller than the leader and may fit, so the gang is then retried for it.
-func (h *Scheduler) foundNoRoom(key types.NamespacedName) bool {
-	if h.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonUnschedulable {
+func (pw *podWatch) foundNoRoom(key types.NamespacedName) bool {
+	if pw.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonUnschedulable {
 		return true
 	}
-	g, ok := h.index.groups.Group(key)
+	g, ok := pw.index.groups.Group(key)
 	if !ok || !g.IsGang() {
 		return false
 	}
-	members := h.index.lister.Members(key)
+	members := pw.index.lister.Members(key)
 	return members.Placed() >= g.MinCount
 }
 
-// podDeleted handles the deletion of a pod. It retries the workloads that waited for the pod to
+// deleted handles the deletion of a pod. It retries the workloads that waited for the pod to
 // terminate, and updates the pod's gang.
-func (h *Scheduler) podDeleted(obj any) {
+func (pw *podWatch) deleted(obj any) {
 	if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = d.Obj
 	}
@@ -365,18 +397,18 @@ func (h *Scheduler) podDeleted(obj any) {
 	if !ok {
 		return
 	}
-	h.gates.moved.Store(true)
-	h.recorder.Heard(pod, false)
-	h.pauses.startEnds(pod)
-	h.pauses.memberEnds(pod)
-	h.leaving.gone(pod, h.clock.Now())
-	h.refused.Forget(pod.UID)
+	pw.gates.moved.Store(true)
+	pw.recorder.Heard(pod, false)
+	pw.pauses.startEnds(pod)
+	pw.pauses.memberEnds(pod)
+	pw.leaving.gone(pod, pw.clock.Now())
+	pw.refused.Forget(pod.UID)
 	// The scheduler's queue may have received the deletion before the quota ledger. It then retried
 	// workloads at the limit too early, so retry them here.
-	h.retries.atLimit(h.quotas.Forget(pod.UID).Eased)
-	h.steps.podDeparted(pod.UID)
-	h.placements.awaitOutcome(pod)
-	h.podLeft(pod)
+	pw.retries.atLimit(pw.quotas.Forget(pod.UID).Eased)
+	pw.steps.podDeparted(pod.UID)
+	pw.placements.awaitOutcome(pod)
+	pw.left(pod)
 }
 
 // podDeparted retries and returns the workloads whose last pending victim was this pod.
@@ -428,14 +460,14 @@ func leavingOf(pod *corev1.Pod) engine.PodLeaves {
 	return engine.PodLeaves{Pod: string(pod.UID), Key: podKey(pod), Controller: controllerOf(pod)}
 }
 
-// podLeft removes the state of a pod that will not be scheduled any more.
-func (h *Scheduler) podLeft(pod *corev1.Pod) {
-	h.nominations.nominates(pod, engine.Nomination{})
-	h.steps.step(leavingOf(pod))
-	h.recorded.end(podKey(pod), decisionlog.Gone)
-	h.drivers.touch(pod)
-	if key, ok := h.index.groupOf(pod); ok {
-		h.memberships.left(key, pod)
+// left removes the state of a pod that will not be scheduled any more.
+func (pw *podWatch) left(pod *corev1.Pod) {
+	pw.nominations.nominates(pod, engine.Nomination{})
+	pw.steps.step(leavingOf(pod))
+	pw.recorded.end(podKey(pod), decisionlog.Gone)
+	pw.drivers.touch(pod)
+	if key, ok := pw.index.groupOf(pod); ok {
+		pw.memberships.left(key, pod)
 	}
 }
 
