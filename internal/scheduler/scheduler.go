@@ -46,9 +46,8 @@ type retries struct {
 	leads atomic.Bool
 }
 
-// Scheduler is the state that the plugins of all profiles share. It follows pods, groups, queues
-// and nodes, and retries workloads. [Plugins] creates it. The package documentation describes its
-// layers.
+// Scheduler connects the components that the plugins of all profiles share, and runs the main loop.
+// [Plugins] creates it. The package documentation lists the components.
 type Scheduler struct {
 	// index finds pods, groups and nodes. placements adds the state of pods that the API server
 	// does not show yet, and ledger adds queues and reservations.
@@ -69,8 +68,9 @@ type Scheduler struct {
 	// existed at the start. These are pods, finished pods, nodes, namespaces and classes.
 	told []cache.InformerSynced
 
-	// cluster is the cached snapshot of the cluster.
+	// cluster is the cached snapshot of the cluster, and sources answers its questions.
 	cluster *snapshot.Cache
+	sources *sources
 	// tolerations are the tolerations of the cluster's PriorityClasses.
 	tolerations *snapshot.ClassTolerations
 	// engine holds the records of workloads. The next five fields are parts of it.
@@ -102,8 +102,10 @@ type Scheduler struct {
 	// finished is the informer for finished members of groups.
 	finished cache.SharedIndexInformer
 
-	clock            clock.WithTicker
-	metrics          *metrics.Metrics
+	clock   clock.WithTicker
+	metrics *metrics.Metrics
+
+	// The other fields are the components, in the order of their dependencies; see connect.
 	steps            *stepper
 	retries          *retries
 	releases         *releases
@@ -207,7 +209,10 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 	if handle != nil {
 		h.tolerations = snapshot.NewClassTolerations(handle.SharedInformerFactory().Scheduling().V1().PriorityClasses().Lister())
 	}
-	h.cluster = snapshot.NewCache(h.sources())
+	h.sources = &sources{
+		records: h.records, quotas: h.quotas, tolerations: h.tolerations, refused: h.refused, handle: handle, clock: h.clock,
+	}
+	h.cluster = snapshot.NewCache(h.sources.all())
 	h.runs = runs.NewReader(h.gangs, h.Members, h.HasSynced, h.cluster.GroupChanged)
 	connect(h)
 	h.refused.Follow(h.cluster.NodeChanged, h.retries.protectionEnded)

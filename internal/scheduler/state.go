@@ -20,7 +20,7 @@ func (h *Scheduler) State(nodes []fwk.NodeInfo) (snapshot.State, error) {
 	if err != nil {
 		return snapshot.State{}, fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
-	cluster := snapshot.NewCache(h.sources())
+	cluster := snapshot.NewCache(h.sources.all())
 	if err := cluster.Level(nodes, budgets); err != nil {
 		return snapshot.State{}, err
 	}
