@@ -112,3 +112,17 @@ func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.Namespace
 func (h *Scheduler) PartChanged(key types.NamespacedName, workloads []types.NamespacedName, moves []gang.Move) {
 	h.podWatch.partChanged(key, workloads, moves)
 }
+
+// GroupSaved handles a change of a PodGroup's annotations about lost work. Any goroutine may call
+// it once the scheduler runs.
+func (h *Scheduler) GroupSaved(key types.NamespacedName) { h.cluster.GroupChanged(key) }
+
+// TerminationTimeout returns how long planning waits for terminating pods after their grace period.
+// It is the longest time of all profiles. Any goroutine may call it.
+func (h *Scheduler) TerminationTimeout() time.Duration {
+	return h.index.profiles.departureLimits().timeout
+}
+
+// MaxGracePeriod returns the longest grace period that planning waits for. It is the longest period
+// of all profiles. Any goroutine may call it.
+func (h *Scheduler) MaxGracePeriod() time.Duration { return h.index.profiles.departureLimits().grace }

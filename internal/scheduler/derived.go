@@ -10,8 +10,6 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
-	"github.com/reprieve-dev/reprieve/internal/decisionlog"
-	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -107,17 +105,6 @@ func (pw *podWatch) membershipChanged(listed *corev1.Pod, before types.Namespace
 		pw.deleted(pod)
 	case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
 		pw.retries.activate(pod)
-	}
-}
-
-// regrouped removes the state of a pod that belonged to another group, or was scheduled as a single
-// pod.
-func (ms *memberships) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) {
-	ms.steps.arrives(pod)
-	ms.steps.step(engine.PodRejoins{Pod: string(pod.UID), Key: podKey(pod)})
-	ms.recorded.end(podKey(pod), decisionlog.Gone)
-	if was {
-		ms.left(before, pod)
 	}
 }
 

@@ -14,7 +14,9 @@
 //
 // All profiles of a process share a [Scheduler], which [Plugins] creates with the first profile.
 // Its state has three layers: [clusterIndex], [placements], [ledger]. Each layer has the layers
-// before it in named fields, and uses no others.
+// before it in named fields, and uses no others. The rest are components with one subject each, for
+// example [retries] and [releases]. They use the layers and earlier components (components.go), and
+// do not know the Scheduler.
 //
 // A member of a gang passes the extension points in this order:
 //
@@ -32,7 +34,8 @@
 // where kube-scheduler has DefaultPreemption.
 //
 // Workloads are retried in three ways. Cluster events retry the member that plans for its gang
-// (queue.go). Informers retry workloads when pods and PodGroups are added or deleted (watch.go).
+// (queue.go). Informers retry workloads when pods and PodGroups are added or deleted (watch.go,
+// group_watch.go).
 // The waiting list retries a workload when the cause of its waiting ends (loop.go).
 // docs/architecture.md follows a gang through all of this.
 //

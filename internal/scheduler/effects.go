@@ -8,7 +8,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
-	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -97,24 +96,4 @@ func retriedBy(effects []engine.Effect) (keys []workload.Key) {
 		}
 	}
 	return keys
-}
-
-// withdraw deletes the nominations of pods whose reservations ended, in the framework's memory and
-// in the API.
-func (x *releases) withdraw(pods []*corev1.Pod) {
-	none := make([]podstatus.Nomination, 0, len(pods))
-	for _, pod := range pods {
-		if x.reserved.Has(string(pod.UID)) {
-			// The pod has a newer reservation.
-			continue
-		}
-		x.records.HasLookedElsewhere(string(pod.UID))
-		x.records.Nominates(string(pod.UID), engine.Nomination{})
-		x.handle.DeleteNominatedPodIfExists(pod)
-		if now, ok := x.index.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
-			none = append(none, podstatus.Nomination{Pod: now})
-		}
-	}
-	x.evictor.Nominate(context.Background(), none)
-	x.ledger.reservationsEnded(pods)
 }

@@ -152,16 +152,3 @@ func (c *groupChanges) prune(now time.Time) {
 		c.last = nil
 	}
 }
-
-// followDelayed handles the delayed changes that are due. The main loop calls it.
-func (gw *groupWatch) followDelayed() {
-	for {
-		began := gw.clock.Now()
-		key, ok := gw.changes.next(began)
-		if !ok {
-			return
-		}
-		gw.follow(key)
-		gw.changes.followed(key, began, gw.clock.Now())
-	}
-}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -125,4 +126,29 @@ func (r *clusterIndex) remains(pre *preemptor) bool {
 func (r *clusterIndex) awaitsPlace(pod *corev1.Pod) bool {
 	now, err := r.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err == nil && now.UID == pod.UID && now.Spec.NodeName == "" && now.DeletionTimestamp == nil
+}
+
+// entersQueue reports whether a pod can enter the scheduler's queue if ReprieveGate admits it: no
+// other plugin gates the pod, and its group does not outrank it. Only such a pod can plan for its
+// gang.
+func (r *clusterIndex) entersQueue(pod *corev1.Pod) bool { return r.gatedBy(pod) == "" }
+
+// gatedBy returns the reason why a pod cannot enter the scheduler's queue, even if ReprieveGate
+// admits it. The reason is the name and message of another PreEnqueue plugin, or a message that the
+// group of the pod outranks it. It returns "" if the pod can enter the queue.
+func (r *clusterIndex) gatedBy(pod *corev1.Pod) string {
+	for _, pl := range r.profiles.preEnqueue(pod.Spec.SchedulerName) {
+		if pl.Name() == GateName {
+			continue
+		}
+		if status := pl.PreEnqueue(context.Background(), pod); !status.IsSuccess() {
+			return fmt.Sprintf("plugin %s holds it back: %s", pl.Name(), status.Message())
+		}
+	}
+	return gang.Outranked(r.derived, r.groups, pod).Message
+}
+
+func (r *clusterIndex) exists(pod *corev1.Pod) bool {
+	now, err := r.pods.Pods(pod.Namespace).Get(pod.Name)
+	return err == nil && now.UID == pod.UID
 }

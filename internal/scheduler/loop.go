@@ -124,15 +124,6 @@ func (h *Scheduler) waitForWork(ctx context.Context, tick <-chan time.Time, now 
 	return false
 }
 
-// review retries a workload whose cause of waiting has ended. Before that, it releases the
-// workload's reservations if they are no longer valid.
-func (x *releases) review(key workload.Key) {
-	if why := x.ledger.invalidBecause(key); why != "" && !x.waits.Evicting(key) {
-		x.all(key, why)
-	}
-	x.retries.now(key)
-}
-
 // shares is the view of the quota ledger that admission uses.
 type shares struct {
 	*queue.Snapshot
@@ -220,32 +211,6 @@ func (b *ledger) shares() admission.Shares {
 		reserved: sync.OnceValue(func() map[string]queue.Amounts {
 			return b.quotas.Unplaced(b.placedOrReserved(func(*engine.Reservation) bool { return true }))
 		}),
-	}
-}
-
-// beginTurns admits the workloads that have the next turns.
-func (t *retries) beginTurns(now time.Time) {
-	// A standby must begin no turns. It schedules nothing, so each turn would time out and the next
-	// one would begin. By the time the standby leads, all queued work would be admitted, in any
-	// order.
-	//
-	// Computing shares is slow, and each end of a turn calls this function. So check first whether
-	// a turn can begin.
-	if !t.leads.Load() || !t.turns.CanBegin(now) {
-		return
-	}
-	for _, key := range t.turns.Admit(t.ledger.shares(), now) {
-		logOf(context.Background(), key).V(2).Info("Its turn has come")
-		t.now(key)
-	}
-}
-
-// retryTurns retries workloads whose turn failed, if the share of their queue has grown since.
-func (t *retries) retryTurns() {
-	if s := t.ledger.shares(); s != nil {
-		for _, key := range t.turns.RetryForShares(s) {
-			t.now(key)
-		}
 	}
 }
 

@@ -17,9 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
-	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
-	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -34,26 +32,6 @@ type nominations struct {
 	reserved   *engine.Reservations
 	steps      *stepper
 	releases   *releases
-}
-
-// releases takes back reservations and plans: it deletes their nominations, rejects the members at
-// Permit and cancels bindings. No other component ends a reservation early. It is safe for concurrent
-// use.
-type releases struct {
-	index      *clusterIndex
-	placements *placements
-	ledger     *ledger
-	quotas     *queue.Ledger
-	evictor    Evictor
-	handle     framework.Framework
-	gangs      *engine.Gangs
-	records    *engine.Pods
-	reserved   *engine.Reservations
-	waits      *engine.Waits
-	wanted     *wants
-	metrics    *metrics.Metrics
-	steps      *stepper
-	retries    *retries
 }
 
 // nominations returns the nominations of all pods of a preemptor that have no node. nodes maps pods
@@ -292,20 +270,6 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 			p.sched.retries.now(p.sched.index.keyOf(pod))
 		}
 	}
-}
-
-// andRetry releases all reservations of a workload and retries it.
-func (x *releases) andRetry(key workload.Key, why string) {
-	x.all(key, why)
-	x.retries.now(key)
-}
-
-// all releases all reservations of a workload. For a gang, it also releases the plan.
-func (x *releases) all(key workload.Key, why string) {
-	if key.Gang && x.gangs.Planned(key) > 0 {
-		x.plan(nameOf(key), nil, why)
-	}
-	x.steps.step(engine.Releases{Key: key})
 }
 
 // released returns the verdict for a gang that has lost its reservations, until the next decision.

@@ -80,16 +80,6 @@ func (l departureLimits) overdueAt(pod *corev1.Pod) time.Time {
 	return begun.Add(l.grace).Add(l.timeout)
 }
 
-// TerminationTimeout returns how long planning waits for terminating pods after their grace period.
-// It is the longest time of all profiles. Any goroutine may call it.
-func (h *Scheduler) TerminationTimeout() time.Duration {
-	return h.index.profiles.departureLimits().timeout
-}
-
-// MaxGracePeriod returns the longest grace period that planning waits for. It is the longest period
-// of all profiles. Any goroutine may call it.
-func (h *Scheduler) MaxGracePeriod() time.Duration { return h.index.profiles.departureLimits().grace }
-
 // follow schedules a check of a terminating pod for the time when it becomes overdue.
 func (ds *departures) follow(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !ds.leaving.isOverdue(pod.UID) {

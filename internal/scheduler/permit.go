@@ -109,12 +109,3 @@ func (o *placements) atMost(key types.NamespacedName, members *gang.Members) int
 	}
 	return count
 }
-
-// allow lets all members of a gang pass Permit.
-func (t *retries) allow(key types.NamespacedName) {
-	t.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
-		if k, ok := t.index.groupOf(w.GetPod()); ok && k == key {
-			w.Allow(Name)
-		}
-	})
-}

@@ -212,19 +212,3 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 	}
 	return fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+notPlanned)
 }
-
-// planFailed releases the plan of a gang after a member was rejected on its planned node. failed is
-// the member if its cycle still runs; nil otherwise. Usually, the cluster has changed since the
-// plan was made, so the gang is planned again at once. If the same plan fails a second time, the
-// gang is planned again only after a change.
-func (x *releases) planFailed(g *gang.Group, failed *corev1.Pod, why string) *fwk.Status {
-	if again := x.gangs.Failed(gangKey(g.Key)); !again {
-		x.metrics.Unconfirmed(metrics.FirstTime)
-		x.plan(g.Key, failed, why)
-		return fwk.NewStatus(fwk.Unschedulable, "the node planned for this member no longer fits; the gang is planned again")
-	}
-	x.metrics.Unconfirmed(metrics.Repeated)
-	x.plan(g.Key, nil, why)
-	x.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the plan cannot be carried out: " + why})
-	return fwk.NewStatus(fwk.Unschedulable, "the plan cannot be carried out: "+why)
-}

@@ -23,10 +23,6 @@ type surplus struct {
 	steps      *stepper
 }
 
-// protectionEnded retries workloads that wait for the end of a protection. It is called when a
-// protection ends earlier than expected.
-func (t *retries) protectionEnded() { t.ended(engine.Protection) }
-
 // runsDelay is the time until the framework usually knows that a started member runs.
 const runsDelay = 200 * time.Millisecond
 

@@ -115,22 +115,6 @@ func (qc *queueChanges) changed() {
 	qc.retries.ended(engine.Protection)
 }
 
-// disallowed releases the reservations of each workload whose queue no longer allows them.
-// Without this, the workload would keep the room while its queue blocks it.
-func (x *releases) disallowed() {
-	x.disallowedAmong(x.reserved.Keys(), "its queue has changed")
-}
-
-func (x *releases) disallowedAmong(keys []workload.Key, why string) {
-	x.wanted.askAnew()
-	for _, key := range keys {
-		// Skip a workload with evictions under way. The end of the evictions reviews it.
-		if !x.waits.Evicting(key) && x.ledger.isDisallowed(key) {
-			x.andRetry(key, why)
-		}
-	}
-}
-
 // isDisallowed reports whether a workload's queue no longer allows the workload's reservations.
 // Possible reasons are that the work is in another queue, the queue is unusable, or a limit is too
 // low. For a workload that waits for terminating pods, these pods do not count as usage. A gang
@@ -375,18 +359,6 @@ func (b *ledger) overtakesAtLimit(pre *preemptor) bool {
 	}
 	n, _ := b.roomBeside(pre, b.reservedByOthers(pre), nil)
 	return n < pre.minCount
-}
-
-// overLimit releases reservations that no longer fit below the limits of their queue,
-// because work of the given standing has used the room. It releases only reservations of lower
-// standing.
-func (x *releases) overLimit(standing workload.Standing) {
-	if standing.Queue == "" || !x.quotas.IsLimited(standing.Queue) {
-		return
-	}
-	if below := x.reserved.Below(standing); len(below) > 0 {
-		x.disallowedAmong(below, "more important work uses the room that the limit of its queue leaves")
-	}
 }
 
 // atLimit makes the decision for a preemptor that the limit of its queue blocks. The preemptor may

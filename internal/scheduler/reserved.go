@@ -113,7 +113,7 @@ func podInfoIn(r *engine.Reservation) fwk.PodInfo {
 func podIn(r *engine.Reservation) *corev1.Pod { return podInfoIn(r).GetPod() }
 
 // reserveRooms replaces all reservations of a workload. It makes no reservation for pods that the
-// engine does not know; see [Scheduler.ensurePresent].
+// engine does not know; see [stepper.ensurePresent].
 func (s *stepper) reserveRooms(key workload.Key, rooms []*engine.Reservation) {
 	for _, r := range rooms {
 		// The first call of CalculateResource stores its result in the PodInfo. Make that call

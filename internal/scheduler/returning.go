@@ -5,7 +5,6 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
-	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // awaitsReturn reports whether members of a gang are about to return to the queue. They were
@@ -45,10 +44,4 @@ func (o *placements) awaitsRejected(uid types.UID, key types.NamespacedName) boo
 	o.rejecting.Lock()
 	defer o.rejecting.Unlock()
 	return o.records.IsRejected(string(uid)) && o.records.Awaits(string(uid), gangKey(key))
-}
-
-// returned schedules a retry of a gang whose members have returned. It uses a delay, because
-// activating the gang during its cycle would make it back off.
-func (t *retries) returned(gang workload.Key) {
-	t.waits.Gather(gang, t.clock.Now().Add(leastCacheDelay))
 }

@@ -1,18 +1,13 @@
 package scheduler
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -20,31 +15,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/runs"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
-
-// retries moves pods to the active queue. No other component activates a pod. It is safe for
-// concurrent use.
-type retries struct {
-	index      *clusterIndex
-	placements *placements
-	ledger     *ledger
-	quotas     *queue.Ledger
-	handle     framework.Framework
-	gangs      *engine.Gangs
-	waits      *engine.Waits
-	turns      *admission.List
-	clock      clock.WithTicker
-	steps      *stepper
-
-	// leads is true once this process schedules, and false on a standby.
-	leads atomic.Bool
-}
 
 // Scheduler connects the components that the plugins of all profiles share, and runs the main loop.
 // [Plugins] creates it. The package documentation lists the components.
@@ -284,157 +260,4 @@ func (ps *pauses) backOff(pre *preemptor, outcome eviction.Outcome, retry config
 		return retry.InitialBackoff.Duration
 	}
 	return ps.waits.Failed(pre.key, engine.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
-}
-
-// now retries a workload at once, because of a change that affects it, and ends its backoff.
-// It uses these methods:
-//
-//   - requeue retries workloads and keeps their backoff.
-//   - retries.group and retries.gang choose the pods of a workload.
-//   - activate moves pods to the active queue.
-func (t *retries) now(key workload.Key) {
-	t.turns.EndBackoff(key)
-	t.requeue(key)
-}
-
-// requeue retries workloads. A workload whose turn failed must first get another turn.
-func (t *retries) requeue(keys ...workload.Key) {
-	for _, key := range keys {
-		if key.Gang {
-			t.group(nameOf(key))
-		} else if pod, ok := t.index.podOf(key); ok {
-			t.activate(pod)
-		}
-	}
-}
-
-// ended retries the workloads that wait for a cause, because the cause has ended.
-func (t *retries) ended(c engine.Cause) {
-	t.steps.step(engine.CauseEnds{Cause: c})
-}
-
-// atLimit retries workloads that wait at the limit of a queue whose usage has dropped. limited
-// lists these queues.
-func (t *retries) atLimit(limited []string) {
-	if len(limited) == 0 {
-		return
-	}
-	ended := t.waits.EndFor(engine.Queue, func(key workload.Key) bool {
-		name, ok := t.ledger.queueOfWork(key)
-		return !ok || slices.ContainsFunc(t.quotas.LimitsOn(name), func(name string) bool { return slices.Contains(limited, name) })
-	})
-	for _, key := range ended {
-		logOf(context.Background(), key).V(6).Info("Usage dropped in the queue whose limit blocked the workload", "queues", limited)
-		t.now(key)
-	}
-}
-
-// group retries the members of a group. For a gang, it retries only the member that plans.
-func (t *retries) group(key types.NamespacedName) {
-	if g, ok := t.index.groups.Group(key); ok && !g.IsGang() {
-		t.activate(t.index.lister.Members(key).Pending...)
-		return
-	}
-	t.gang(key)
-}
-
-// gang retries the member that plans for a gang: the leader, or the oldest member that can
-// lead. If enough members have passed their cycles, it also lets the members at Permit continue.
-// This may be the case because minCount was lowered, or because terminating members keep running.
-func (t *retries) gang(key types.NamespacedName) {
-	members := t.placements.members(key)
-	t.allowGang(key, &members)
-	if pod := t.representative(key, &members); pod != nil {
-		t.activate(pod)
-		return
-	}
-	// Other plugins gate all members. The activation makes the queue record these plugins. The
-	// queue then retries the members at the events of the plugins.
-	t.activate(slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })...)
-}
-
-// allowGang lets the members of a gang at Permit continue if enough members have passed their
-// cycles.
-func (t *retries) allowGang(key types.NamespacedName, members *gang.Members) {
-	if g, ok := t.index.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && !t.placements.isInPart(g, members, nil) && !t.gangs.Lacks(gangKey(key)) {
-		t.allow(key)
-	}
-}
-
-// orNext retries the next member of a gang's plan.
-func (x *releases) orNext(key types.NamespacedName) {
-	next := x.gangs.Next(gangKey(key))
-	if next == "" {
-		return
-	}
-	member, _ := x.records.InPlan(next)
-	pod, ok := x.index.podOf(member)
-	switch {
-	case !ok || !x.index.awaitsPlace(pod):
-	case x.index.entersQueue(pod):
-		x.retries.activate(pod)
-	default:
-		// Another plugin gates the member, so the plan cannot continue. Release the plan, because
-		// later members would wait for this member, and other workloads for the reserved room.
-		x.plan(key, nil, "another plugin holds member "+pod.Name+" back")
-	}
-}
-
-// representative returns the member to retry for a gang. It is the next member of the plan, or the
-// leader, or the oldest member that can lead. It returns nil if no member can enter the queue.
-func (t *retries) representative(key types.NamespacedName, members *gang.Members) *corev1.Pod {
-	leader := cmp.Or(t.gangs.Next(gangKey(key)), t.gangs.Leader(gangKey(key)))
-	gang.SortByAge(members.Pending)
-	var oldest *corev1.Pod
-	for _, pod := range members.Pending {
-		if members.Reserved.Has(pod.UID) || !t.index.entersQueue(pod) {
-			continue
-		}
-		if string(pod.UID) == leader {
-			return pod
-		}
-		if oldest == nil {
-			oldest = pod
-		}
-	}
-	return oldest
-}
-
-// entersQueue reports whether a pod can enter the scheduler's queue if ReprieveGate admits it: no
-// other plugin gates the pod, and its group does not outrank it. Only such a pod can plan for its
-// gang.
-func (r *clusterIndex) entersQueue(pod *corev1.Pod) bool { return r.gatedBy(pod) == "" }
-
-// gatedBy returns the reason why a pod cannot enter the scheduler's queue, even if ReprieveGate
-// admits it. The reason is the name and message of another PreEnqueue plugin, or a message that the
-// group of the pod outranks it. It returns "" if the pod can enter the queue.
-func (r *clusterIndex) gatedBy(pod *corev1.Pod) string {
-	for _, pl := range r.profiles.preEnqueue(pod.Spec.SchedulerName) {
-		if pl.Name() == GateName {
-			continue
-		}
-		if status := pl.PreEnqueue(context.Background(), pod); !status.IsSuccess() {
-			return fmt.Sprintf("plugin %s holds it back: %s", pl.Name(), status.Message())
-		}
-	}
-	return gang.Outranked(r.derived, r.groups, pod).Message
-}
-
-// soon is retries.group after a short delay. It combines frequent changes into one retry, such as
-// the creation of many members. It may be called under the lock of the scheduler's queue.
-func (t *retries) soon(key types.NamespacedName) {
-	t.waits.Gather(gangKey(key), t.clock.Now().Add(t.index.settleTime(key)))
-}
-
-// activate moves pods to the active queue. PreEnqueue and queueing hints must not call it, because
-// they run under the queue's lock.
-func (t *retries) activate(pods ...*corev1.Pod) {
-	if len(pods) == 0 {
-		return
-	}
-	byName := make(map[string]*corev1.Pod, len(pods))
-	for _, pod := range pods {
-		byName[pod.Namespace+"/"+pod.Name] = pod
-	}
-	t.handle.Activate(klog.Background(), byName)
 }

@@ -6,9 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
@@ -17,7 +15,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/runs"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
-	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // staleGangs follows gangs that lack members which they had. It is safe for concurrent use.
@@ -101,24 +98,6 @@ func (sg *staleGangs) sweep(now time.Time) {
 	}
 	if len(priorities) > 0 && sg.retries.leads.Load() {
 		sg.retries.from(slices.Min(priorities))
-	}
-}
-
-// from retries all unplaced workloads with at least a certain priority.
-func (t *retries) from(least int32) {
-	pods, err := t.index.pods.List(labels.Everything())
-	if err != nil {
-		return
-	}
-	retried := sets.New[workload.Key]()
-	for _, pod := range pods {
-		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || t.index.profiles.of(pod.Spec.SchedulerName) == nil || t.index.priorityOf(pod) < least {
-			continue
-		}
-		if key := t.index.keyOf(pod); !retried.Has(key) {
-			retried.Insert(key)
-			t.now(key)
-		}
 	}
 }
 

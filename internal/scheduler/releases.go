@@ -1,0 +1,256 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// releases takes back reservations and plans: it deletes their nominations, rejects the members at
+// Permit and cancels bindings. No other component ends a reservation early. It is safe for concurrent
+// use.
+type releases struct {
+	index      *clusterIndex
+	placements *placements
+	ledger     *ledger
+	quotas     *queue.Ledger
+	evictor    Evictor
+	handle     framework.Framework
+	gangs      *engine.Gangs
+	records    *engine.Pods
+	reserved   *engine.Reservations
+	waits      *engine.Waits
+	wanted     *wants
+	metrics    *metrics.Metrics
+	steps      *stepper
+	retries    *retries
+}
+
+// andRetry releases all reservations of a workload and retries it.
+func (x *releases) andRetry(key workload.Key, why string) {
+	x.all(key, why)
+	x.retries.now(key)
+}
+
+// all releases all reservations of a workload. For a gang, it also releases the plan.
+func (x *releases) all(key workload.Key, why string) {
+	if key.Gang && x.gangs.Planned(key) > 0 {
+		x.plan(nameOf(key), nil, why)
+	}
+	x.steps.step(engine.Releases{Key: key})
+}
+
+// plan releases a gang's plan with its reservations and nominations, and rejects the members
+// that wait at Permit. failed is the member whose cycle failed; nil for none. That member returns
+// to the queue at the end of its cycle, and plans again.
+func (x *releases) plan(key types.NamespacedName, failed *corev1.Pod, why string) {
+	var uid types.UID
+	if failed != nil {
+		uid = failed.UID
+	}
+	planned := x.gangs.Planned(gangKey(key))
+	x.steps.step(engine.PlanReleased{Group: gangKey(key), Failed: string(uid)})
+	why = fmt.Sprintf("%s is released: %s", gang.Title(key), why)
+	waiting := x.rejectWaiting(key, uid, why)
+	x.cancelBindings(key, why)
+	if planned+waiting > 0 {
+		happened(logOf(context.Background(), gangKey(key)), "Released a gang", why, "members", planned+waiting)
+	}
+	if failed != nil && !x.gangs.Stuck(gangKey(key)) {
+		x.retries.activate(failed)
+	}
+}
+
+// rejectWaiting rejects the members of a gang that wait at Permit, except the failed one. It skips
+// members that were rejected before, and returns the number of the others. That number includes
+// members whose rejection failed.
+func (x *releases) rejectWaiting(key types.NamespacedName, failed types.UID, why string) int {
+	// The lock prevents two goroutines from rejecting the same pod.
+	x.placements.rejecting.Lock()
+	defer x.placements.rejecting.Unlock()
+	var waiting []fwk.WaitingPod
+	x.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
+		pod := w.GetPod()
+		// Skip deleted pods, because the framework rejects them itself.
+		if k, ok := x.index.groupOf(pod); ok && k == key && pod.UID != failed && !x.records.IsRejected(string(pod.UID)) && x.index.exists(pod) {
+			waiting = append(waiting, w)
+		}
+	})
+	for _, w := range waiting {
+		// Reject fails for a pod that another goroutine has allowed. Such a pod will be bound.
+		if w.Reject(Name, why) {
+			x.records.Rejects(string(w.GetPod().UID))
+		}
+	}
+	return len(waiting)
+}
+
+// rejectAtPermit rejects a pod that waits at Permit; false for a pod that does not wait there.
+func (x *releases) rejectAtPermit(uid types.UID, why string) bool {
+	x.placements.rejecting.Lock()
+	defer x.placements.rejecting.Unlock()
+	if x.records.IsRejected(string(uid)) {
+		return true
+	}
+	w := x.handle.GetWaitingPod(uid)
+	if w == nil || !w.Preempt(Name, why) {
+		return false
+	}
+	x.records.Rejects(string(uid))
+	return true
+}
+
+// cancelBindings returns the members in PreBind to the queue if their gang then has too few
+// members. A gang is placed together or not at all.
+func (x *releases) cancelBindings(key types.NamespacedName, why string) {
+	g, ok := x.index.groups.Group(key)
+	if !ok || !g.IsGang() {
+		return
+	}
+	members := x.placements.members(key)
+	if g.Tree != nil {
+		short := x.placements.partial(g, &members, nil)
+		for _, pod := range members.Pending {
+			if name, _ := gang.GroupOf(pod); members.Reserved.Has(pod.UID) && short.Has(name.Name) {
+				x.cancelBinding(pod.UID, why)
+			}
+		}
+		return
+	}
+	if x.placements.through(&members) >= g.MinCount {
+		return
+	}
+	for _, uid := range x.gangs.Reserved(gangKey(key)) {
+		x.cancelBinding(types.UID(uid), why)
+	}
+}
+
+// cancelBinding returns a pod in PreBind to the queue; false for a pod that is not in PreBind, or
+// that is being bound already.
+func (x *releases) cancelBinding(uid types.UID, why string) bool {
+	b := x.handle.GetPodInPreBind(uid)
+	if b == nil {
+		return false
+	}
+	// Record the cancellation first, because the framework may report it before CancelPod returns.
+	x.records.Cancels(string(uid))
+	if !b.CancelPod(why) {
+		x.records.KeepsBinding(string(uid))
+		return false
+	}
+	return true
+}
+
+// orNext retries the next member of a gang's plan.
+func (x *releases) orNext(key types.NamespacedName) {
+	next := x.gangs.Next(gangKey(key))
+	if next == "" {
+		return
+	}
+	member, _ := x.records.InPlan(next)
+	pod, ok := x.index.podOf(member)
+	switch {
+	case !ok || !x.index.awaitsPlace(pod):
+	case x.index.entersQueue(pod):
+		x.retries.activate(pod)
+	default:
+		// Another plugin gates the member, so the plan cannot continue. Release the plan, because
+		// later members would wait for this member, and other workloads for the reserved room.
+		x.plan(key, nil, "another plugin holds member "+pod.Name+" back")
+	}
+}
+
+// planFailed releases the plan of a gang after a member was rejected on its planned node. failed is
+// the member if its cycle still runs; nil otherwise. Usually, the cluster has changed since the
+// plan was made, so the gang is planned again at once. If the same plan fails a second time, the
+// gang is planned again only after a change.
+func (x *releases) planFailed(g *gang.Group, failed *corev1.Pod, why string) *fwk.Status {
+	if again := x.gangs.Failed(gangKey(g.Key)); !again {
+		x.metrics.Unconfirmed(metrics.FirstTime)
+		x.plan(g.Key, failed, why)
+		return fwk.NewStatus(fwk.Unschedulable, "the node planned for this member no longer fits; the gang is planned again")
+	}
+	x.metrics.Unconfirmed(metrics.Repeated)
+	x.plan(g.Key, nil, why)
+	x.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the plan cannot be carried out: " + why})
+	return fwk.NewStatus(fwk.Unschedulable, "the plan cannot be carried out: "+why)
+}
+
+// withdraw deletes the nominations of pods whose reservations ended, in the framework's memory and
+// in the API.
+func (x *releases) withdraw(pods []*corev1.Pod) {
+	none := make([]podstatus.Nomination, 0, len(pods))
+	for _, pod := range pods {
+		if x.reserved.Has(string(pod.UID)) {
+			// The pod has a newer reservation.
+			continue
+		}
+		x.records.HasLookedElsewhere(string(pod.UID))
+		x.records.Nominates(string(pod.UID), engine.Nomination{})
+		x.handle.DeleteNominatedPodIfExists(pod)
+		if now, ok := x.index.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
+			none = append(none, podstatus.Nomination{Pod: now})
+		}
+	}
+	x.evictor.Nominate(context.Background(), none)
+	x.ledger.reservationsEnded(pods)
+}
+
+// review retries a workload whose cause of waiting has ended. Before that, it releases the
+// workload's reservations if they are no longer valid.
+func (x *releases) review(key workload.Key) {
+	if why := x.ledger.invalidBecause(key); why != "" && !x.waits.Evicting(key) {
+		x.all(key, why)
+	}
+	x.retries.now(key)
+}
+
+// disallowed releases the reservations of each workload whose queue no longer allows them.
+// Without this, the workload would keep the room while its queue blocks it.
+func (x *releases) disallowed() {
+	x.disallowedAmong(x.reserved.Keys(), "its queue has changed")
+}
+
+func (x *releases) disallowedAmong(keys []workload.Key, why string) {
+	x.wanted.askAnew()
+	for _, key := range keys {
+		// Skip a workload with evictions under way. The end of the evictions reviews it.
+		if !x.waits.Evicting(key) && x.ledger.isDisallowed(key) {
+			x.andRetry(key, why)
+		}
+	}
+}
+
+// overLimit releases reservations that no longer fit below the limits of their queue,
+// because work of the given standing has used the room. It releases only reservations of lower
+// standing.
+func (x *releases) overLimit(standing workload.Standing) {
+	if standing.Queue == "" || !x.quotas.IsLimited(standing.Queue) {
+		return
+	}
+	if below := x.reserved.Below(standing); len(below) > 0 {
+		x.disallowedAmong(below, "more important work uses the room that the limit of its queue leaves")
+	}
+}
+
+// changedQueue restarts a workload that has moved to another queue.
+func (x *releases) changedQueue(key workload.Key) {
+	x.wanted.askAnew()
+	if x.ledger.isDisallowed(key) && !x.waits.Evicting(key) {
+		x.andRetry(key, "it is in another queue")
+		return
+	}
+	x.retries.now(key)
+}
