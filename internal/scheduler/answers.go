@@ -28,7 +28,7 @@ func (h *Scheduler) PriorityOf(pod *corev1.Pod) int32 { return h.index.priorityO
 
 // KnowsDisruption reports whether planning already counts the disrupted members of a PodGroup as
 // gone.
-func (h *Scheduler) KnowsDisruption(key types.NamespacedName) bool { return h.leaving.lists(key) }
+func (h *Scheduler) KnowsDisruption(key types.NamespacedName) bool { return h.leaving.Lists(key) }
 
 // Quotas returns the quota ledger. Code that watches Queues must not write to the ledger directly:
 // it must call QueueSet and QueueDeleted.

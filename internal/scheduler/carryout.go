@@ -19,6 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/leaving"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
@@ -272,11 +273,11 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 		switch {
 		case err != nil || now.UID != pod.UID:
 			now := p.sched.clock.Now()
-			p.sched.leaving.gone(pod, now)
+			p.sched.leaving.Gone(pod, now)
 			if slices.Contains(p.sched.steps.podDeparted(pod.UID), key) {
 				// A retry within the preemptor's own cycle would make it back off, for seconds in a
 				// busy queue.
-				p.sched.waits.Gather(key, now.Add(cacheDelay(now.Sub(p.sched.leaving.goneSince(pod.UID, now)))))
+				p.sched.waits.Gather(key, now.Add(cacheDelay(now.Sub(p.sched.leaving.GoneSince(pod.UID, now)))))
 			}
 		case !p.sched.placements.isLeaving(now):
 			p.sched.departures.stays(pod)
@@ -286,11 +287,11 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 
 // take marks the victims of a decision as gone, so that later decisions use their room. It does
 // nothing for decisions without victims.
-func (p *Plugin) take(made *cycleDecision) takenVictims {
+func (p *Plugin) take(made *cycleDecision) leaving.Taken {
 	if made.decision.Outcome != core.Preempts {
 		return nil
 	}
-	taken := p.sched.leaving.take(byUID(made.victims))
+	taken := p.sched.leaving.Take(byUID(made.victims))
 	for _, victim := range made.victims {
 		p.sched.cluster.NodeChanged(victim.Spec.NodeName)
 	}
@@ -299,7 +300,7 @@ func (p *Plugin) take(made *cycleDecision) takenVictims {
 
 // evict passes a decision to the evictor. The preemptor is gated until the API calls are done.
 // Without asynchronous eviction in the profile, the cycle waits for the calls.
-func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVictims, nodes map[types.UID]string, nominations []podstatus.Nomination) error {
+func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken leaving.Taken, nodes map[types.UID]string, nominations []podstatus.Nomination) error {
 	pre := made.pre
 	order := eviction.Order{
 		Decision:    made.decision,
@@ -325,14 +326,14 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVict
 
 // evictNow passes an order to the evictor, waits for the API calls and returns their error. The
 // preemptor need not be gated, because its cycle lasts until the calls are done.
-func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Order, taken takenVictims, ended func(eviction.Outcome)) error {
+func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Order, taken leaving.Taken, ended func(eviction.Outcome)) error {
 	outcome := <-p.sched.evictor.Evict(ctx, order, p)
 	ended(outcome)
 	p.sched.pauses.preemptionEnded(pre.key, &outcome)
 	if outcome.Err != nil {
 		p.evictionFailed(pre, order.Victims, taken, outcome.Begun)
 	} else {
-		p.sched.leaving.over(taken, sets.KeySet(taken), p.sched.clock.Now())
+		p.sched.leaving.Over(taken, sets.KeySet(taken), p.sched.clock.Now())
 	}
 	if delay := p.sched.pauses.backOff(pre, outcome, p.args.Retry); outcome.Err != nil {
 		// The retry must come after the current cycle.
@@ -343,7 +344,7 @@ func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Or
 
 // evictSoon passes an order to the evictor and returns before the API calls are done. A goroutine
 // handles the outcome.
-func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Order, taken takenVictims, ended func(eviction.Outcome)) {
+func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Order, taken leaving.Taken, ended func(eviction.Outcome)) {
 	running := p.sched.waits.StartEviction(pre.key)
 	// The evictions outlast the cycle, so they must not use its context.
 	outcomes := p.sched.evictor.Evict(context.WithoutCancel(ctx), order, p)
@@ -363,7 +364,7 @@ func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Or
 //     An earlier cycle would fail, and would cost an API call and an event.
 //   - In all other cases, for example if the order is no longer wanted, the preemptor is retried at
 //     once.
-func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Order, taken takenVictims, outcome eviction.Outcome, running *engine.Eviction) {
+func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Order, taken leaving.Taken, outcome eviction.Outcome, running *engine.Eviction) {
 	if outcome.Err != nil {
 		// The framework nominates the pod at the end of the cycle. Wait for that, because
 		// evictionFailed deletes the nomination.
@@ -372,7 +373,7 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 		}
 		p.evictionFailed(pre, order.Victims, taken, outcome.Begun)
 	} else {
-		p.sched.leaving.over(taken, sets.KeySet(taken), p.sched.clock.Now())
+		p.sched.leaving.Over(taken, sets.KeySet(taken), p.sched.clock.Now())
 	}
 	if delay := p.sched.pauses.backOff(pre, outcome, p.args.Retry); delay > 0 {
 		p.sched.waits.WaitUntil(pre.key, engine.Backoff, p.sched.clock.Now().Add(delay))
@@ -389,7 +390,7 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 
 // evictionFailed releases the reservations of a preemptor whose order failed. Victims whose
 // eviction has not begun keep running, so other preemptors that count on their room are retried.
-func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Pod, taken takenVictims, begun sets.Set[types.UID]) {
+func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Pod, taken leaving.Taken, begun sets.Set[types.UID]) {
 	if p.sched.index.remains(pre) {
 		p.sched.waits.ResolveVictims(pre.key)
 	}
@@ -408,8 +409,8 @@ func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Po
 		p.handle.DeleteNominatedPodIfExists(pod)
 	}
 	p.sched.evictor.Nominate(context.Background(), p.nominations(&own, nil, nil))
-	p.sched.leaving.spare(taken, begun)
-	p.sched.leaving.over(taken, begun, p.sched.clock.Now())
+	p.sched.leaving.Spare(taken, begun)
+	p.sched.leaving.Over(taken, begun, p.sched.clock.Now())
 	for uid, victim := range victims {
 		if !begun.Has(uid) {
 			p.sched.departures.stays(victim)

@@ -136,25 +136,6 @@ func TestListedMembersCountAsGone(t *testing.T) {
 	}
 }
 
-// TestListsSpeakOfTheirOwnNamespace checks that the disruption in a PodGroup's status affects only
-// pods of its namespace, even if it lists UIDs of other pods.
-func TestListsSpeakOfTheirOwnNamespace(t *testing.T) {
-	t.Parallel()
-	var l leavingPods
-	l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "x"}})
-	if !l.has(inNamespace("ns", "x")) || l.has(inNamespace("other", "x")) {
-		t.Error("A pod of the list's namespace does not count as leaving, or one of another does")
-	}
-	l.gone(inNamespace("other", "x"), time.Now())
-	if len(l.victims) > 0 {
-		t.Error("A pod that is on no list is remembered")
-	}
-}
-
-func inNamespace(namespace string, uid types.UID) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, UID: uid}}
-}
-
 // TestWaitingForLeavingPods checks that the message to a preemptor names the terminating pods that
 // it waits for.
 func TestWaitingForLeavingPods(t *testing.T) {
@@ -411,65 +392,6 @@ func TestNominationThatOverstatesItsPriority(t *testing.T) {
 	r.eventually("the one above is placed", func() bool { r.cycles(); return r.nodeOf("above") != "" })
 }
 
-// TestLeavingPods checks when leavingPods forgets a pod. It must not forget a pod too early, and
-// must not keep it forever.
-func TestLeavingPods(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	now := r.sched.clock.Now()
-	victims := map[types.UID]*corev1.Pod{"a": nil, "b": nil}
-	var l leavingPods
-	has := func(uid types.UID) bool { return l.has(inNamespace("ns", uid)) }
-	b := sets.New[types.UID]("b")
-	first, second := l.take(victims), l.take(victims)
-	l.spare(first, b)
-	if !has("a") {
-		t.Error("A victim of another eviction is spared")
-	}
-	l.spare(second, b)
-	if has("a") {
-		t.Error("A victim of none is not spared")
-	}
-	l.gone(inNamespace("ns", "b"), now)
-	l.spare(first, nil)
-	l.spare(second, nil)
-	if !has("b") {
-		t.Error("One that has just gone is not known any more, and the snapshot may still have it")
-	}
-	l.sweep(now.Add(2 * lag))
-	if has("b") || len(l.victims) != 0 {
-		t.Error("One that has long gone is remembered")
-	}
-	l.take(victims)
-	l.placed("a")
-	if has("a") || !has("b") {
-		t.Error("One that has a place again counts as leaving, or the other does not")
-	}
-	if dropped := l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "x"}, {UID: "y"}}); dropped != nil || !has("x") || !l.lists(key("g")) {
-		t.Errorf("%v are dropped from a new list", dropped)
-	}
-	if dropped := l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}}); len(dropped) != 1 || dropped[0].UID != "x" || has("x") {
-		t.Errorf("%v are dropped from the list", dropped)
-	}
-	l.spare(l.take(map[types.UID]*corev1.Pod{"y": nil}), nil)
-	if has("y") {
-		t.Error("One that stays counts as leaving, because a list still has it")
-	}
-	l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}})
-	if has("y") {
-		t.Error("One that stays counts as leaving, because news of the list comes late")
-	}
-	l.list(key("g"), nil)
-	l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}})
-	if !has("y") || len(l.spared) > 0 {
-		t.Error("One that is listed anew does not count as leaving")
-	}
-	l.gone(inNamespace("ns", "y"), now)
-	if l.list(key("g"), nil); !has("y") || l.lists(key("g")) {
-		t.Error("One that has just gone is not known any more")
-	}
-}
-
 func TestOutcomesOfAttempts(t *testing.T) {
 	t.Parallel()
 	for outcome, want := range map[core.Outcome]string{core.Fits: "fits", core.Waits: "fits", core.Preempts: "preempts", core.Infeasible: "infeasible"} {
@@ -563,4 +485,8 @@ func TestVictimsThatGo(t *testing.T) {
 			})
 		}
 	}
+}
+
+func inNamespace(namespace string, uid types.UID) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, UID: uid}}
 }

@@ -212,7 +212,7 @@ func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 // HasMoved reports whether a victim was returned to the queue and placed elsewhere, so that it is
 // no longer a victim.
 func (p *Plugin) HasMoved(victim *corev1.Pod) bool {
-	return !p.sched.leaving.takes(victim.UID) && p.sched.index.exists(victim)
+	return !p.sched.leaving.Takes(victim.UID) && p.sched.index.exists(victim)
 }
 
 // HasEnded reports whether a victim has finished or is deleted. The informer does not hold finished

@@ -352,9 +352,9 @@ func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 			for _, pod := range going {
 				victims[pod.UID] = pod
 			}
-			taken := r.sched.leaving.take(victims)
+			taken := r.sched.leaving.Take(victims)
 			return func() {
-				r.sched.leaving.spare(taken, nil)
+				r.sched.leaving.Spare(taken, nil)
 				for _, pod := range going {
 					r.sched.departures.stays(pod)
 				}

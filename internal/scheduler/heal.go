@@ -252,7 +252,7 @@ func (k *keeping) leaving() []fwk.NodeInfo {
 		leaves, overdue := false, false
 		for _, pi := range info.GetPods() {
 			if pod := pi.GetPod(); pod.DeletionTimestamp != nil {
-				leaves, overdue = true, overdue || k.p.sched.leaving.isOverdue(pod.UID)
+				leaves, overdue = true, overdue || k.p.sched.leaving.IsOverdue(pod.UID)
 			}
 		}
 		if !leaves || overdue {

@@ -35,7 +35,7 @@ func (o *placements) partial(g *gang.Group, members *gang.Members, planned []eng
 	coming := o.coming(members, planned)
 	var counted []*corev1.Pod
 	for _, pod := range coming {
-		if !o.leaving.takes(pod.UID) {
+		if !o.leaving.Takes(pod.UID) {
 			counted = append(counted, pod)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/leaving"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -15,7 +16,7 @@ type ledger struct {
 	index      *clusterIndex
 	placements *placements
 	gangs      *engine.Gangs
-	leaving    *leavingPods
+	leaving    *leaving.Pods
 	records    *engine.Pods
 	// quotas is the quota ledger.
 	quotas *queue.Ledger

@@ -20,6 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/leaving"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -263,10 +264,8 @@ func TestVictimsThatHaveGoneAreNotRemembered(t *testing.T) {
 	r.remove(v)
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
 	r.plugin.carryOut(t.Context(), p, made)
-	r.sched.leaving.sweep(r.sched.clock.Now().Add(2 * lag))
-	r.sched.leaving.mu.Lock()
-	defer r.sched.leaving.mu.Unlock()
-	if n := len(r.sched.leaving.victims); n != 0 {
+	r.sched.leaving.Sweep(r.sched.clock.Now().Add(2 * leaving.Lag))
+	if n := len(r.sched.leaving.Taken()); n != 0 {
 		t.Errorf("%d victims are remembered, and have long gone", n)
 	}
 }
@@ -473,13 +472,13 @@ func TestCacheThatIsBehind(t *testing.T) {
 func TestCacheThatIsLongBehind(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1000, 0)
-	var l leavingPods
-	l.take(map[types.UID]*corev1.Pod{"victim": nil})
-	l.gone(inNamespace("ns", "victim"), start)
+	var l leaving.Pods
+	l.Take(map[types.UID]*corev1.Pod{"victim": nil})
+	l.Gone(inNamespace("ns", "victim"), start)
 	for _, uid := range []types.UID{"victim", "of-others"} {
 		var waits []time.Duration
 		for now := start; now.Before(start.Add(5 * time.Second)); {
-			delay := cacheDelay(now.Sub(l.goneSince(uid, now)))
+			delay := cacheDelay(now.Sub(l.GoneSince(uid, now)))
 			waits = append(waits, delay/time.Millisecond)
 			now = now.Add(delay)
 		}
@@ -487,8 +486,8 @@ func TestCacheThatIsLongBehind(t *testing.T) {
 			t.Errorf("%s: waits of %d ms, want %d", uid, waits, want)
 		}
 	}
-	if l.sweep(start.Add(2 * lag)); len(l.victims) != 0 {
-		t.Errorf("%d pods are remembered, and have long gone", len(l.victims))
+	if l.Sweep(start.Add(2 * leaving.Lag)); len(l.Taken()) != 0 {
+		t.Errorf("%d pods are remembered, and have long gone", len(l.Taken()))
 	}
 }
 

@@ -76,7 +76,7 @@ func (h *Scheduler) run(ctx context.Context) {
 func (h *Scheduler) tick(now time.Time) {
 	defer h.progress.begin("a tick of the main loop", h.clock.Now())()
 	h.findStall()
-	h.departures.sweep()
+	h.departures.sweep(h.clock.Now())
 	h.queues.expire()
 	h.nodes.releaseLost()
 	h.groupWatch.changes.prune(now)

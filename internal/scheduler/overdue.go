@@ -15,6 +15,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/leaving"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -26,7 +27,7 @@ type departures struct {
 	index      *clusterIndex
 	placements *placements
 	ledger     *ledger
-	leaving    *leavingPods
+	leaving    *leaving.Pods
 	quotas     *queue.Ledger
 	cluster    *snapshot.Cache
 	waits      *engine.Waits
@@ -82,7 +83,7 @@ func (l departureLimits) overdueAt(pod *corev1.Pod) time.Time {
 
 // follow schedules a check of a terminating pod for the time when it becomes overdue.
 func (ds *departures) follow(pod *corev1.Pod) {
-	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !ds.leaving.isOverdue(pod.UID) {
+	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !ds.leaving.IsOverdue(pod.UID) {
 		at := ds.index.profiles.departureLimits().overdueAt(pod)
 		ds.steps.step(engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod)})
 		ds.waits.WaitUntil(podKey(pod), engine.Departure, onClock(at, ds.clock.Now()))
@@ -101,10 +102,10 @@ func (ds *departures) overdue(key workload.Key) {
 	if !ok || pod.DeletionTimestamp == nil {
 		return
 	}
-	ds.leaving.setOverdue(pod.UID)
+	ds.leaving.SetOverdue(pod.UID)
 	if !ds.index.exists(pod) {
 		// The pod was deleted, and its state was dropped, after its deadline had been scheduled.
-		ds.leaving.gone(pod, ds.clock.Now())
+		ds.leaving.Gone(pod, ds.clock.Now())
 		return
 	}
 	// An overdue pod counts as usage of its queue again.

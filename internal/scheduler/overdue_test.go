@@ -177,7 +177,7 @@ func TestOverdueBeforeItCame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.eventually("the pod is overdue", func() bool { return r.sched.leaving.isOverdue(stuck.UID) })
+	r.eventually("the pod is overdue", func() bool { return r.sched.leaving.IsOverdue(stuck.UID) })
 	second := pod("second", "", "1", 10)
 	r.create(second)
 	r.cycle()

@@ -20,7 +20,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	p.sched.cycles.outcomeKnown(pod)
 	p.sched.steps.step(engine.PodAssumes{Pod: string(pod.UID), Key: podKey(pod), Node: node})
 	p.sched.seals.seal(pod)
-	p.sched.leaving.placed(pod.UID)
+	p.sched.leaving.Placed(pod.UID)
 	if len(p.sched.reserved.On(node)) > 0 {
 		p.sched.rooms.releaseCrowded(sets.New(node), p.sched.index.keyOf(pod))
 	}

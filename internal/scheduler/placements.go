@@ -6,6 +6,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/leaving"
 )
 
 // placements holds the state of pods that the API server does not show yet. For example, a member
@@ -16,7 +17,7 @@ type placements struct {
 	// gangs holds the engine's records of groups.
 	gangs *engine.Gangs
 	// leaving holds the pods that will terminate although their objects do not show it yet.
-	leaving *leavingPods
+	leaving *leaving.Pods
 	// records holds the scheduling attempts of pods, and the assumed pods.
 	records *engine.Pods
 	clock   clock.PassiveClock

@@ -216,7 +216,7 @@ func (b *ledger) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
 	if b.isOnMissingNode(pod) {
 		return b.quotas.Forget(pod.UID)
 	}
-	of.Overdue = b.leaving.isOverdue(pod.UID) || b.placements.leavesLate(pod)
+	of.Overdue = b.leaving.IsOverdue(pod.UID) || b.placements.leavesLate(pod)
 	return b.quotas.ChargeMember(pod, b.queueOf(pod), of)
 }
 

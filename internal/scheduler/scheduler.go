@@ -15,6 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/leaving"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/runs"
@@ -31,7 +32,7 @@ type Scheduler struct {
 	placements *placements
 	ledger     *ledger
 	// leaving holds the pods that will terminate although their objects do not show it yet.
-	leaving *leavingPods
+	leaving *leaving.Pods
 	// quotas is the quota ledger.
 	quotas *queue.Ledger
 	// dips holds the nodes that offer less for a short time.
@@ -137,7 +138,7 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 		e = engine.New(nil)
 	}
 	h := &Scheduler{
-		index: r, leaving: &leavingPods{}, quotas: queue.NewLedger(), dips: newDips(),
+		index: r, leaving: &leaving.Pods{}, quotas: queue.NewLedger(), dips: newDips(),
 		engine: e, gangs: e.Gangs, records: e.Pods, reserved: e.Reservations, waits: e.Waits, turns: e.Turns, unbound: e.Unbound,
 		evictor: in.Evictor, handle: handle, finished: finished, metrics: in.Metrics, clock: in.Clock,
 		decisions: in.Decisions, recorder: in.Recorder, refused: in.Refused,

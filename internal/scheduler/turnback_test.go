@@ -258,7 +258,7 @@ func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 			// The victim gets another node. From then on, it must not count as terminating.
 			r.remove(pod("other", "", "1", 5))
 			r.eventually("the victim has another place", func() bool { r.cycles(); return r.sched.records.IsAssumed("uid-v") })
-			if r.sched.leaving.has(inNamespace("ns", "uid-v")) {
+			if r.sched.leaving.Has(inNamespace("ns", "uid-v")) {
 				t.Error("A pod that was turned back and has a place again counts as leaving")
 			}
 		})

@@ -15,6 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
+	"github.com/reprieve-dev/reprieve/internal/leaving"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -26,7 +27,7 @@ type podWatch struct {
 	index       *clusterIndex
 	placements  *placements
 	ledger      *ledger
-	leaving     *leavingPods
+	leaving     *leaving.Pods
 	quotas      *queue.Ledger
 	cluster     *snapshot.Cache
 	gangs       *engine.Gangs
@@ -210,7 +211,7 @@ func (pw *podWatch) deleted(obj any) {
 	pw.recorder.Heard(pod, false)
 	pw.pauses.startEnds(pod)
 	pw.pauses.memberEnds(pod)
-	pw.leaving.gone(pod, pw.clock.Now())
+	pw.leaving.Gone(pod, pw.clock.Now())
 	pw.refused.Forget(pod.UID)
 	// The scheduler's queue may have received the deletion before the quota ledger. It then retried
 	// workloads at the limit too early, so retry them here.
@@ -293,7 +294,7 @@ func (o *placements) through(members *gang.Members) int {
 	for _, pod := range members.Pending {
 		// A member that was rejected at Permit stays assumed until the framework has processed the
 		// rejection.
-		if members.Reserved.Has(pod.UID) && !o.leaving.takes(pod.UID) && !o.records.IsRejected(string(pod.UID)) {
+		if members.Reserved.Has(pod.UID) && !o.leaving.Takes(pod.UID) && !o.records.IsRejected(string(pod.UID)) {
 			count++
 		}
 	}
