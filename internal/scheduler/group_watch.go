@@ -5,6 +5,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/changes"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -34,7 +35,7 @@ type groupWatch struct {
 	memberships      *memberships
 
 	// changes delays the handling of PodGroups that change very often.
-	changes groupChanges
+	changes changes.Groups
 }
 
 // changed handles a created, changed or deleted PodGroup and checks its members again.
@@ -50,17 +51,17 @@ func (gw *groupWatch) changed(key types.NamespacedName) {
 	}
 	gw.cluster.GroupChanged(key)
 	gw.wanted.askAnew()
-	urgency := patient
+	urgency := changes.Patient
 	if ok {
 		gw.departures.disrupted(key, g.Disrupted)
 	} else {
 		gw.departures.disrupted(key, nil)
-		urgency = urgent
+		urgency = changes.Urgent
 	}
 	// Record the priority before any delay. If the priority rises and falls within one delay, a
 	// later comparison would find no change.
 	gw.victimPriorities.follow(key, g)
-	if gw.changes.isDelayed(key, urgency, gw.clock.Now()) {
+	if gw.changes.IsDelayed(key, urgency, gw.clock.Now()) {
 		gw.engine.Look()
 		return
 	}
@@ -153,11 +154,11 @@ func (gw *groupWatch) replanShort(key types.NamespacedName, g *gang.Group) {
 func (gw *groupWatch) followDelayed() {
 	for {
 		began := gw.clock.Now()
-		key, ok := gw.changes.next(began)
+		key, ok := gw.changes.Next(began)
 		if !ok {
 			return
 		}
 		gw.follow(key)
-		gw.changes.followed(key, began, gw.clock.Now())
+		gw.changes.Followed(key, began, gw.clock.Now())
 	}
 }

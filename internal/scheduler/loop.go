@@ -79,7 +79,7 @@ func (h *Scheduler) tick(now time.Time) {
 	h.departures.sweep(h.clock.Now())
 	h.queues.expire()
 	h.nodes.releaseLost()
-	h.groupWatch.changes.prune(now)
+	h.groupWatch.changes.Prune(now)
 	h.gangs.ExpireResults(now)
 	h.stale.sweep(now)
 	h.lost.sweep()
@@ -102,7 +102,7 @@ func (h *Scheduler) waitForWork(ctx context.Context, tick <-chan time.Time, now 
 	if next, due := h.plenty.nextJudgement(); due && (!ok || next.Before(at)) {
 		at, ok = next, true
 	}
-	if next, delayed := h.groupWatch.changes.nextLook(); delayed && (!ok || next.Before(at)) {
+	if next, delayed := h.groupWatch.changes.NextLook(); delayed && (!ok || next.Before(at)) {
 		at, ok = next, true
 	}
 	if ok {

@@ -1,4 +1,4 @@
-package scheduler
+package changes
 
 import (
 	"slices"
@@ -21,11 +21,11 @@ const (
 	changeRest = 4
 )
 
-// groupChanges delays the handling of PodGroups that change very often. Handling one change takes
+// Groups delays the handling of PodGroups that change very often. Handling one change takes
 // time for each member, and may cause a cycle of the gang. The namespaces take turns, so a tenant
 // with many changes mostly delays its own PodGroups. The zero value is ready to use. It is safe for
 // concurrent use.
-type groupChanges struct {
+type Groups struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*changingGroup
 	// delayed lists the PodGroups with unhandled changes, the earliest first.
@@ -37,15 +37,15 @@ type groupChanges struct {
 	rests time.Time
 }
 
-// urgency says whether the handling of a change may be delayed.
-type urgency int
+// Urgency says whether the handling of a change may be delayed.
+type Urgency int
 
 const (
-	// patient changes may be delayed.
-	patient urgency = iota
-	// urgent changes are not delayed. The deletion of a PodGroup is urgent, because a deleted group
+	// Patient changes may be delayed.
+	Patient Urgency = iota
+	// Urgent changes are not delayed. The deletion of a PodGroup is urgent, because a deleted group
 	// may hold room and has no further changes.
-	urgent
+	Urgent
 )
 
 // changingGroup is the state of a PodGroup with recent changes.
@@ -57,12 +57,12 @@ type changingGroup struct {
 	following bool
 }
 
-// isDelayed records a change of a PodGroup and reports whether its handling is delayed. If not, the
+// IsDelayed records a change of a PodGroup and reports whether its handling is delayed. If not, the
 // caller must handle the change at once. If so, a later call of next returns the PodGroup.
 //
-// While the main loop handles a change of a PodGroup, isDelayed delays all further changes of that
+// While the main loop handles a change of a PodGroup, IsDelayed delays all further changes of that
 // PodGroup, even urgent ones. So no goroutine handles an old state after a newer one.
-func (c *groupChanges) isDelayed(key types.NamespacedName, urgency urgency, now time.Time) bool {
+func (c *Groups) IsDelayed(key types.NamespacedName, urgency Urgency, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.groups[key]
@@ -73,10 +73,10 @@ func (c *groupChanges) isDelayed(key types.NamespacedName, urgency urgency, now 
 		g = &changingGroup{limit: rate.NewLimiter(rate.Every(changeInterval), changeBurst)}
 		c.groups[key] = g
 	}
-	if !g.due.IsZero() && (g.following || urgency != urgent) {
+	if !g.due.IsZero() && (g.following || urgency != Urgent) {
 		return true
 	}
-	if !g.following && (urgency == urgent || g.limit.AllowN(now, 1)) {
+	if !g.following && (urgency == Urgent || g.limit.AllowN(now, 1)) {
 		return false
 	}
 	g.due = now.Add(changeInterval)
@@ -84,8 +84,8 @@ func (c *groupChanges) isDelayed(key types.NamespacedName, urgency urgency, now 
 	return true
 }
 
-// nextLook returns the time when the next delayed change is due; false if there is none.
-func (c *groupChanges) nextLook() (time.Time, bool) {
+// NextLook returns the time when the next delayed change is due; false if there is none.
+func (c *Groups) NextLook() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.delayed) == 0 {
@@ -98,10 +98,10 @@ func (c *groupChanges) nextLook() (time.Time, bool) {
 	return at, true
 }
 
-// next returns a PodGroup whose changes are due; false if there is none. It prefers the namespace
+// Next returns a PodGroup whose changes are due; false if there is none. It prefers the namespace
 // whose last delayed change was handled the longest time ago. The caller must call followed when it
 // has handled the changes.
-func (c *groupChanges) next(now time.Time) (types.NamespacedName, bool) {
+func (c *Groups) Next(now time.Time) (types.NamespacedName, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now.Before(c.rests) {
@@ -127,8 +127,8 @@ func (c *groupChanges) next(now time.Time) (types.NamespacedName, bool) {
 	return key, true
 }
 
-// followed records that the main loop handled a delayed change of a PodGroup, from began until now.
-func (c *groupChanges) followed(key types.NamespacedName, began, now time.Time) {
+// Followed records that the main loop handled a delayed change of a PodGroup, from began until now.
+func (c *Groups) Followed(key types.NamespacedName, began, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.groups[key].following = false
@@ -139,8 +139,8 @@ func (c *groupChanges) followed(key types.NamespacedName, began, now time.Time) 
 	c.rests = now.Add(changeRest * now.Sub(began))
 }
 
-// prune drops the state of PodGroups without recent changes. Their next changes are not delayed.
-func (c *groupChanges) prune(now time.Time) {
+// Prune drops the state of PodGroups without recent changes. Their next changes are not delayed.
+func (c *Groups) Prune(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, g := range c.groups {
