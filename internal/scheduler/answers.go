@@ -120,9 +120,9 @@ func (h *Scheduler) GroupSaved(key types.NamespacedName) { h.cluster.GroupChange
 // TerminationTimeout returns how long planning waits for terminating pods after their grace period.
 // It is the longest time of all profiles. Any goroutine may call it.
 func (h *Scheduler) TerminationTimeout() time.Duration {
-	return h.index.profiles.departureLimits().timeout
+	return h.index.profiles.DepartureLimits().Timeout
 }
 
 // MaxGracePeriod returns the longest grace period that planning waits for. It is the longest period
 // of all profiles. Any goroutine may call it.
-func (h *Scheduler) MaxGracePeriod() time.Duration { return h.index.profiles.departureLimits().grace }
+func (h *Scheduler) MaxGracePeriod() time.Duration { return h.index.profiles.DepartureLimits().Grace }

@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"time"
-
 	"k8s.io/klog/v2"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -16,7 +14,7 @@ import (
 // it longer, but has two drawbacks. An operator could not recreate a Queue that was deleted by
 // mistake. And the removal of the CRDs would wait for a scheduler that may no longer run.
 func (qc *queueChanges) deleted(q *v1alpha1.Queue) {
-	until := qc.clock.Now().Add(qc.index.profiles.deletedTimeout())
+	until := qc.clock.Now().Add(qc.index.profiles.DeletedTimeout())
 	if q.Annotations[v1alpha1.AnnotationConfirmDeletion] != "true" && qc.clock.Now().Before(until) && qc.quotas.KeepQueue(q.Name, until) {
 		klog.Background().Info("A Queue with running work was deleted; the work keeps its place for now, and others may preempt it after that",
 			"queue", klog.KObj(q), "until", until)
@@ -41,15 +39,4 @@ func (qc *queueChanges) expire() {
 		qc.rechargeWaiting()
 	}
 	qc.changed()
-}
-
-// deletedTimeout returns how long a deleted Queue with running work is kept. It is the longest
-// timeout of all profiles, because the profiles share the queues.
-func (ps *profiles) deletedTimeout() (longest time.Duration) {
-	ps.mu.RLock()
-	defer ps.mu.RUnlock()
-	for _, facts := range ps.byName {
-		longest = max(longest, facts.args.Queues.DeletedTimeout.Duration)
-	}
-	return longest
 }

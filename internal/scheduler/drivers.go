@@ -71,7 +71,7 @@ func (b *ledger) scopeOf(pod *corev1.Pod) scope {
 // driverOf returns the workers that a driver needs. It returns false if the pod is no driver, if it
 // needs no workers, or if its profile does not bound the number of drivers.
 func (r *clusterIndex) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
-	args := r.profiles.of(pod.Spec.SchedulerName)
+	args := r.profiles.Of(pod.Spec.SchedulerName)
 	if args == nil || !*args.WorkloadAware || *args.Drivers.WithoutWorkers == 0 || !gang.MayDrive(pod, r.derived) {
 		return gang.Lead{}, false
 	}
@@ -178,7 +178,7 @@ func (d *driverBounds) mayBeTried(pod *corev1.Pod) bool {
 // countsUntil returns the time until which a driver with a node, but with too few workers, counts
 // for the bound. hasCreated is true if the driver has created any worker.
 func (d *driverBounds) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
-	args := d.index.profiles.of(pod.Spec.SchedulerName).Drivers
+	args := d.index.profiles.Of(pod.Spec.SchedulerName).Drivers
 	if hasCreated {
 		return startOf(pod).Add(args.WorkersTimeout.Duration)
 	}
@@ -235,7 +235,7 @@ func (d *driverBounds) ahead(pod *corev1.Pod, counting func(scope) []countingDri
 		// The driver has created workers already, so blocking it would not keep room free for them.
 		return gang.Verdict{}, time.Time{}
 	}
-	of, priority, bound := d.ledger.scopeOf(pod), d.index.priorityOf(pod), int(*d.index.profiles.of(pod.Spec.SchedulerName).Drivers.WithoutWorkers)
+	of, priority, bound := d.ledger.scopeOf(pod), d.index.priorityOf(pod), int(*d.index.profiles.Of(pod.Spec.SchedulerName).Drivers.WithoutWorkers)
 	var ahead, next []countingDriver
 	for _, other := range counting(of) {
 		switch {

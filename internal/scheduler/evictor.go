@@ -18,6 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
+	"github.com/reprieve-dev/reprieve/internal/profiles"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -144,7 +145,7 @@ func (p *Plugin) isGuarded(group types.NamespacedName) bool {
 		return false
 	}
 	members := p.sched.index.lister.Members(group)
-	return now.Before(start.Add(p.sched.ledger.protection(g, &members, minRuntimeIn(p.args))))
+	return now.Before(start.Add(p.sched.ledger.protection(g, &members, profiles.MinRuntimeIn(p.args))))
 }
 
 // surplusIn returns the groups that a min-runtime protects and that lose only surplus members,

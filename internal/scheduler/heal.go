@@ -76,7 +76,7 @@ func (lm *lostMembers) healing() []healing {
 			continue
 		}
 		like := members.Assigned[0]
-		if args := lm.index.profiles.of(like.Spec.SchedulerName); args == nil || now.Sub(degraded.Since) >= args.Gang.HealTimeout.Duration {
+		if args := lm.index.profiles.Of(like.Spec.SchedulerName); args == nil || now.Sub(degraded.Since) >= args.Gang.HealTimeout.Duration {
 			continue
 		}
 		lost := lm.placeholdersOf(g, &members, degraded.Lacks-len(lm.reserved.Of(key)))

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/profiles"
 )
 
 // clusterIndex finds pods, groups and nodes in the informers. It returns the group, the priority
@@ -20,7 +21,7 @@ type clusterIndex struct {
 	// derived finds the group of a pod, whether the pod names it or not.
 	derived  Derived
 	trees    *gang.Trees
-	profiles profiles
+	profiles profiles.Set
 	lister   *gang.Lister
 	pods     corelisters.PodLister
 	// placed holds the pods by their node, in the index nodeIndex.
@@ -105,7 +106,7 @@ func (in *Inputs) emptyIndex() *clusterIndex {
 	if r.trees = in.Trees; r.trees != nil {
 		r.derived = treed{r.derived, r.trees}
 	}
-	r.profiles.confine = in.Confined
+	r.profiles.Confined = in.Confined
 	return r
 }
 
@@ -137,7 +138,7 @@ func (r *clusterIndex) entersQueue(pod *corev1.Pod) bool { return r.gatedBy(pod)
 // admits it. The reason is the name and message of another PreEnqueue plugin, or a message that the
 // group of the pod outranks it. It returns "" if the pod can enter the queue.
 func (r *clusterIndex) gatedBy(pod *corev1.Pod) string {
-	for _, pl := range r.profiles.preEnqueue(pod.Spec.SchedulerName) {
+	for _, pl := range r.profiles.PreEnqueue(pod.Spec.SchedulerName) {
 		if pl.Name() == GateName {
 			continue
 		}

@@ -46,7 +46,7 @@ func (o *placements) departureOf(pod *corev1.Pod) snapshot.Departure {
 // Such a pod counts as usage of its queue from the beginning, because its owner may have chosen the
 // period.
 func (o *placements) leavesLate(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && o.index.profiles.departureLimits().cut(pod)
+	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && o.index.profiles.DepartureLimits().Cut(pod)
 }
 
 // departing returns the UIDs of the pods on nodes that terminate or are being evicted, without

@@ -309,7 +309,7 @@ func (t *reporter) tellOfTurns() {
 		if !ok || pod.Spec.NodeName != "" {
 			continue
 		}
-		if recorder := t.index.profiles.recorder(pod.Spec.SchedulerName); recorder != nil {
+		if recorder := t.index.profiles.Recorder(pod.Spec.SchedulerName); recorder != nil {
 			recorder.Eventf(pod, nil, corev1.EventTypeNormal, "WaitingForTurn", "Scheduling", "%s", message)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -237,18 +236,18 @@ func (b *ledger) turnsAway(name string, pod *corev1.Pod) string {
 func (r *clusterIndex) rejects(node *corev1.Node, pod *corev1.Pod) string {
 	name := node.Name
 	if node.Spec.Unschedulable && !tolerates(pod, &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) &&
-		r.profiles.filters(pod.Spec.SchedulerName).Has(names.NodeUnschedulable) {
+		r.profiles.Filters(pod.Spec.SchedulerName).Has(names.NodeUnschedulable) {
 		return fmt.Sprintf("node %s is cordoned", name)
 	}
 	for i := range node.Spec.Taints {
 		taint := &node.Spec.Taints[i]
 		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, taint) &&
-			r.profiles.filters(pod.Spec.SchedulerName).Has(names.TaintToleration) {
+			r.profiles.Filters(pod.Spec.SchedulerName).Has(names.TaintToleration) {
 			return fmt.Sprintf("node %s has the taint %s", name, taint.ToString())
 		}
 	}
 	if hasLabels, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); (err != nil || !hasLabels) &&
-		r.profiles.filters(pod.Spec.SchedulerName).Has(names.NodeAffinity) {
+		r.profiles.Filters(pod.Spec.SchedulerName).Has(names.NodeAffinity) {
 		return fmt.Sprintf("node %s does not match the node selector or affinity of pod %s", name, pod.Name)
 	}
 	return ""
@@ -256,19 +255,4 @@ func (r *clusterIndex) rejects(node *corev1.Node, pod *corev1.Pod) string {
 
 func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
 	return corev1helpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations, taint, true)
-}
-
-// filters returns the names of the Filter plugins that a profile runs.
-func (ps *profiles) filters(name string) sets.Set[string] {
-	ps.mu.RLock()
-	plugins := ps.byName[name].plugins
-	ps.mu.RUnlock()
-	out := sets.New[string]()
-	if plugins == nil {
-		return out
-	}
-	for _, p := range plugins().Filter.Enabled {
-		out.Insert(p.Name)
-	}
-	return out
 }

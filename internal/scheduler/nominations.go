@@ -219,7 +219,7 @@ func (nm *nominations) inherit() {
 	}
 	promised, unfounded := make(map[workload.Key][]*engine.Reservation), []*corev1.Pod(nil)
 	for _, pod := range all {
-		if pod.Status.NominatedNodeName == "" || nm.index.profiles.of(pod.Spec.SchedulerName) == nil || !nm.index.awaitsPlace(pod) {
+		if pod.Status.NominatedNodeName == "" || nm.index.profiles.Of(pod.Spec.SchedulerName) == nil || !nm.index.awaitsPlace(pod) {
 			continue
 		}
 		if nm.placements.isBlockedByGroup(pod) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/profiles"
 )
 
 // long is a profile's argument that lets pods terminate for 10 s before they are overdue.
@@ -101,7 +102,7 @@ func TestLongGraceIsBounded(t *testing.T) {
 // TestOverdueAt checks the time from the start of a deletion until the pod is overdue.
 func TestOverdueAt(t *testing.T) {
 	t.Parallel()
-	limits := departureLimits{grace: time.Hour, timeout: 5 * time.Minute}
+	limits := profiles.Limits{Grace: time.Hour, Timeout: 5 * time.Minute}
 	begun := time.Unix(1_000_000, 0)
 	for name, tt := range map[string]struct {
 		// seconds is the grace period; a negative value means none.
@@ -126,7 +127,7 @@ func TestOverdueAt(t *testing.T) {
 			if tt.seconds >= 0 {
 				p.DeletionGracePeriodSeconds = &tt.seconds
 			}
-			if got := limits.overdueAt(p).Sub(begun); got != tt.want {
+			if got := limits.OverdueAt(p).Sub(begun); got != tt.want {
 				t.Errorf("Overdue %v after the deletion began, want %v", got, tt.want)
 			}
 		})

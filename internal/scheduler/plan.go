@@ -18,6 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/profiles"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -212,7 +213,7 @@ func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class
 		Namespace: pre.key.Namespace, Name: pre.key.Name, UID: string(pre.uid), Gang: pre.key.Gang,
 		Queue: pre.queue, Priority: pre.priority, Never: pre.never, FurtherGroup: pre.further, BacksOff: pre.pause != nil, MinCount: pre.minCount, Now: p.sched.clock.Now().UnixNano(),
 		IgnoresTolerations: !*p.args.PreemptionToleration,
-		MinRuntime:         *minRuntimeIn(p.args),
+		MinRuntime:         *profiles.MinRuntimeIn(p.args),
 		Limits: &core.Limits{
 			PackingMembers: int(*p.args.Search.PackingMembers), PackingNodes: int(*p.args.Search.PackingNodes),
 			PackingSteps: int(*p.args.Search.PackingSteps),

@@ -5,10 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
@@ -67,14 +64,14 @@ func (y *plenty) follow(now time.Time) {
 // nextJudgement returns the earliest time of the next check for room. It returns false if no
 // workload that was admitted without a turn depends on the check. The main loop calls it.
 func (y *plenty) nextJudgement() (time.Time, bool) {
-	return y.judgeNext, y.turns.AnyFree() && y.index.profiles.knowFilters() && !y.quotas.Judged()
+	return y.judgeNext, y.turns.AnyFree() && y.index.profiles.KnowFilters() && !y.quotas.Judged()
 }
 
 // judge checks whether all queued work has room, if the last result is no longer valid. It
 // does not check limits. It reports whether the result that hasPlenty returns is up to date. Before
 // the first check, hasPlenty returns false. The main loop calls it.
 func (y *plenty) judge(now time.Time) bool {
-	if !y.index.profiles.knowFilters() || y.quotas.Judged() {
+	if !y.index.profiles.KnowFilters() || y.quotas.Judged() {
 		return true
 	}
 	if now.Before(y.judgeNext) {
@@ -91,7 +88,7 @@ func (y *plenty) judge(now time.Time) bool {
 
 // hasPlenty reports whether all work that waits in a queue has room, in any order.
 func (b *ledger) hasPlenty(queue string) bool {
-	return b.index.profiles.knowFilters() && b.quotas.Plenty(queue)
+	return b.index.profiles.KnowFilters() && b.quotas.Plenty(queue)
 }
 
 // isServable reports whether the nodes and limits could serve a workload in an otherwise empty
@@ -103,86 +100,4 @@ func (b *ledger) isServable(key workload.Key) bool {
 	}
 	members := b.index.lister.Members(nameOf(key))
 	return len(members.Pending) > 0 && !slices.ContainsFunc(members.Pending, func(pod *corev1.Pod) bool { return !b.quotas.Servable(pod.UID) })
-}
-
-// knowFilters reports whether the scheduler knows the inputs of all plugins that may reject a pod.
-// This is true if each profile runs only in-tree plugins of that kind, and no extender filters.
-func (ps *profiles) knowFilters() bool {
-	switch ps.filtersKnown.Load() {
-	case yes:
-		return true
-	case no:
-		return false
-	}
-	ps.mu.RLock()
-	defer ps.mu.RUnlock()
-	known := yes
-	if ps.confine {
-		known = no
-	}
-	for name := range ps.byName {
-		if facts := ps.byName[name]; facts.plugins == nil || !areKnown(facts.plugins()) || facts.extended {
-			known = no
-		}
-	}
-	ps.filtersKnown.Store(known)
-	return known == yes
-}
-
-// answer is yes, no, or 0 if it is not known.
-type answer = int32
-
-const (
-	yes answer = iota + 1
-	no
-)
-
-// Confine reports whether the scheduler's configuration makes it wrong to admit workloads without a
-// turn (see isAdmittedFreely). This is the case in two situations:
-//
-//   - Arguments of a plugin restrict the nodes of pods that do not request it.
-//   - Arguments or an extender let pods use nodes with less free room than the quota ledger
-//     assumes.
-func Confine(profiles []config.KubeSchedulerProfile, extenders []config.Extender) bool {
-	ignores := func(r config.ExtenderManagedResource) bool { return r.IgnoredByScheduler }
-	if slices.ContainsFunc(extenders, func(e config.Extender) bool { return slices.ContainsFunc(e.ManagedResources, ignores) }) {
-		return true
-	}
-	return slices.ContainsFunc(profiles, func(p config.KubeSchedulerProfile) bool { return slices.ContainsFunc(p.PluginConfig, confines) })
-}
-
-// confines reports whether the arguments of a plugin have an effect that Confine checks for.
-func confines(c config.PluginConfig) bool {
-	switch args := c.Args.(type) {
-	case *config.NodeAffinityArgs:
-		return args.AddedAffinity != nil && args.AddedAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
-	case *config.PodTopologySpreadArgs:
-		return slices.ContainsFunc(args.DefaultConstraints, func(c corev1.TopologySpreadConstraint) bool {
-			return c.WhenUnsatisfiable == corev1.DoNotSchedule
-		})
-	case *config.NodeResourcesFitArgs:
-		return len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0
-	}
-	return false
-}
-
-// areKnown reports whether a profile runs only known plugins among the plugins that may reject a
-// pod. Known plugins depend only on room or on fields of the pod. The profile must also run the
-// plugins that the quota ledger relies on.
-func areKnown(plugins *config.Plugins) bool {
-	runs := sets.New[string]()
-	for _, p := range plugins.Filter.Enabled {
-		runs.Insert(p.Name)
-	}
-	if !runs.HasAll(names.NodeUnschedulable, names.NodeAffinity, names.TaintToleration, names.NodeResourcesFit) {
-		return false
-	}
-	known := sets.New(
-		Name, names.NodeName, names.NodeUnschedulable, names.NodeAffinity, names.NodePorts, names.TaintToleration, names.NodeResourcesFit,
-		names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone, names.PodTopologySpread,
-		names.InterPodAffinity, names.DynamicResources, names.NodeDeclaredFeatures,
-	)
-	return !slices.ContainsFunc(slices.Concat(plugins.PreFilter.Enabled, plugins.Filter.Enabled), func(p config.Plugin) bool {
-		return !known.Has(p.Name)
-	})
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/profiles"
 )
 
 // knownYAML is a configuration whose profile runs only plugins with known inputs.
@@ -153,7 +154,7 @@ func TestConfine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := Confine(decodeProfiles(t, schedulerYAML+"  pluginConfig: ["+tc.args+"]\n"), tc.extenders); got != tc.want {
+			if got := profiles.Confine(decodeProfiles(t, schedulerYAML+"  pluginConfig: ["+tc.args+"]\n"), tc.extenders); got != tc.want {
 				t.Errorf("pods are confined: %v, want %v", got, tc.want)
 			}
 		})

@@ -46,7 +46,7 @@ type Inputs struct {
 	// Trees finds the trees of groups; nil if there are none. The Source in the field Groups must
 	// also return the groups of these trees.
 	Trees *gang.Trees
-	// Confined is the result of [Confine] for the scheduler's configuration.
+	// Confined is the result of profiles.Confine for the scheduler's configuration.
 	Confined bool
 	// SchedulingGroups is true if pods may name their PodGroup in spec.schedulingGroup. The
 	// scheduler then needs an informer for all finished pods, because no selector can find the pods
@@ -88,9 +88,9 @@ func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle f
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
-	sched.index.profiles.add(full.ProfileName(), args, full.EventRecorder())
+	sched.index.profiles.Add(full.ProfileName(), args, full.EventRecorder())
 	p := newPlugin(sched, args, full)
-	sched.index.profiles.setPlugins(full.ProfileName(), full.ListPlugins, full.PreEnqueuePlugins,
+	sched.index.profiles.SetPlugins(full.ProfileName(), full.ListPlugins, full.PreEnqueuePlugins,
 		slices.ContainsFunc(full.Extenders(), fwk.Extender.IsFilter), p.resources)
 	sched.metrics.Serves(full.ProfileName())
 	return p, nil

@@ -202,9 +202,9 @@ func (h *Scheduler) Settle(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	limits := h.index.profiles.departureLimits()
+	limits := h.index.profiles.DepartureLimits()
 	for _, pod := range all {
-		if pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && !h.clock.Now().Before(limits.overdueAt(pod)) {
+		if pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && !h.clock.Now().Before(limits.OverdueAt(pod)) {
 			h.departures.overdue(podKey(pod))
 		}
 		if g := h.index.gangOf(pod); g != nil {

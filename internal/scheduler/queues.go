@@ -43,7 +43,7 @@ type queueChanges struct {
 // matter.
 func (b *ledger) minRuntime(g *gang.Group, members *gang.Members) time.Duration {
 	for _, pod := range slices.Concat(members.Assigned, members.Pending) {
-		if args := b.index.profiles.of(pod.Spec.SchedulerName); args != nil && !*args.WorkloadAware {
+		if args := b.index.profiles.Of(pod.Spec.SchedulerName); args != nil && !*args.WorkloadAware {
 			// In such a profile, each member is protected separately.
 			return 0
 		}

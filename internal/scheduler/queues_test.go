@@ -32,7 +32,7 @@ func TestQueueOf(t *testing.T) {
 	h := detached(&Inputs{Groups: groups})
 	args := &configv1alpha1.ReprieveArgs{QueueLabelKey: ptr.To("team/queue")}
 	configv1alpha1.SetDefaults(args)
-	h.index.profiles.add("keyed", args, nil)
+	h.index.profiles.Add("keyed", args, nil)
 	tests := map[string]struct {
 		scheduler string
 		labels    map[string]string
@@ -69,7 +69,7 @@ func withoutQueues() func() {
 	h := detached(&Inputs{Groups: &gang.Store{}})
 	args := &configv1alpha1.ReprieveArgs{}
 	configv1alpha1.SetDefaults(args)
-	h.index.profiles.add("reprieve-scheduler", args, nil)
+	h.index.profiles.Add("reprieve-scheduler", args, nil)
 	one := pod("one", "", "1", 0)
 	one.Labels = map[string]string{v1alpha1.LabelQueue: "a"}
 	pods := []*corev1.Pod{one}
@@ -116,7 +116,7 @@ func TestMinRuntimeOfGroup(t *testing.T) {
 		args := &configv1alpha1.ReprieveArgs{}
 		change(args)
 		configv1alpha1.SetDefaults(args)
-		h.index.profiles.add(name, args, nil)
+		h.index.profiles.Add(name, args, nil)
 	}
 	h.quotas.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "top"}, Spec: v1alpha1.QueueSpec{ReclaimMinRuntime: &metav1.Duration{Duration: 2 * time.Hour}}})
 	h.quotas.SetQueue(&v1alpha1.Queue{

@@ -78,7 +78,7 @@ func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) i
 	for _, pod := range members.Pending {
 		uid := string(pod.UID)
 		pods[uid], pending = pod, append(pending, uid)
-		isOurs := t.index.profiles.of(pod.Spec.SchedulerName) != nil
+		isOurs := t.index.profiles.Of(pod.Spec.SchedulerName) != nil
 		if isOurs && !members.Reserved.Has(pod.UID) && !t.records.IsAssumed(uid) && word.isMissing(pod) && !t.index.isHeldItself(pod) {
 			outdated = append(outdated, uid)
 		}

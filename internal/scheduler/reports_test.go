@@ -69,7 +69,7 @@ func newHall(t *testing.T) *hall {
 	h.sched = detached(in)
 	h.sched.index.lister, h.sched.index.pods, h.sched.index.nodes = gang.NewLister(h.pods), corelisters.NewPodLister(h.pods), corelisters.NewNodeLister(h.nodes)
 	args := &configv1alpha1.ReprieveArgs{WorkloadAware: ptr.To(true), QueueLabelKey: ptr.To(v1alpha1.LabelQueue)}
-	h.sched.index.profiles.add("reprieve-scheduler", args, nil)
+	h.sched.index.profiles.Add("reprieve-scheduler", args, nil)
 	h.add(h.nodes, node("node-0", "1"))
 	return h
 }

@@ -159,7 +159,7 @@ func (t *retries) from(least int32) {
 	}
 	retried := sets.New[workload.Key]()
 	for _, pod := range pods {
-		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || t.index.profiles.of(pod.Spec.SchedulerName) == nil || t.index.priorityOf(pod) < least {
+		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || t.index.profiles.Of(pod.Spec.SchedulerName) == nil || t.index.priorityOf(pod) < least {
 			continue
 		}
 		if key := t.index.keyOf(pod); !retried.Has(key) {

@@ -40,6 +40,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
+	"github.com/reprieve-dev/reprieve/internal/profiles"
 )
 
 const schedulerYAML = `apiVersion: kubescheduler.config.k8s.io/v1
@@ -252,15 +253,15 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 		})
 	}
 	t.Cleanup(r.stop)
-	profiles := decodeProfiles(t, configuration)
-	AddGate(profiles)
-	in := Inputs{Statuses: &r.listener, Groups: r.groups, Engine: engine.New(nil), Evictor: r.evictor, Metrics: m, Confined: Confine(profiles, extenders)}
+	served := decodeProfiles(t, configuration)
+	AddGate(served)
+	in := Inputs{Statuses: &r.listener, Groups: r.groups, Engine: engine.New(nil), Evictor: r.evictor, Metrics: m, Confined: profiles.Confine(served, extenders)}
 	for _, c := range change {
 		c(&in)
 	}
 	plugins := NewPlugins(in)
 	sched, err := kubescheduler.New(ctx, r.client, factory, nil, profile.NewRecorderFactory(broadcaster),
-		kubescheduler.WithProfiles(profiles...),
+		kubescheduler.WithProfiles(served...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
 			Name:     r.factory(plugins),
 			GateName: plugins.newGate,

@@ -76,7 +76,7 @@ func (b *ledger) crowdedOutOn(node string) []*engine.Reservation {
 	}
 	info.SetNode(b.dips.without(info.Node()))
 	return crowdedOut(info, reserved, func(r *engine.Reservation) *seeker {
-		counted := b.index.profiles.resources(podIn(r).Spec.SchedulerName)
+		counted := b.index.profiles.Resources(podIn(r).Spec.SchedulerName)
 		if counted == nil {
 			return nil
 		}

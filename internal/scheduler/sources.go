@@ -121,12 +121,12 @@ func (s *sources) QueueOfGroup(g *gang.Group) string { return s.ledger.queueOfGr
 
 // MinRuntimeOf is part of snapshot.Profiles.
 func (s *sources) MinRuntimeOf(pod *corev1.Pod) *core.MinRuntime {
-	return s.index.profiles.minRuntimeOf(pod.Spec.SchedulerName)
+	return s.index.profiles.MinRuntimeOf(pod.Spec.SchedulerName)
 }
 
 // MinRuntimeOfGroup is part of snapshot.Profiles.
 func (s *sources) MinRuntimeOfGroup(key types.NamespacedName) *core.MinRuntime {
-	if same, ok := s.index.profiles.minRuntime(); ok {
+	if same, ok := s.index.profiles.MinRuntime(); ok {
 		return same
 	}
 	members := s.index.lister.Members(key)

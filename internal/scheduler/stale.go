@@ -54,7 +54,7 @@ func (sg *staleGangs) degradedBy(g *gang.Group) snapshot.Degraded {
 // timeout returns how long a pod's gang may lack members before it is stale, according to the
 // pod's profile; 0 for no limit.
 func (sg *staleGangs) timeout(pod *corev1.Pod) time.Duration {
-	args := sg.index.profiles.of(pod.Spec.SchedulerName)
+	args := sg.index.profiles.Of(pod.Spec.SchedulerName)
 	if args == nil {
 		return 0
 	}

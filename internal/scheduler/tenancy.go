@@ -47,7 +47,7 @@ func (b *ledger) workOf(pod *corev1.Pod) queue.Work {
 // servesQueues reports whether a pod belongs to a profile of this scheduler, and whether that
 // profile rejects work without a queue.
 func (r *clusterIndex) servesQueues(pod *corev1.Pod) (ours, required bool) {
-	args := r.profiles.of(pod.Spec.SchedulerName)
+	args := r.profiles.Of(pod.Spec.SchedulerName)
 	if args == nil {
 		return false, false
 	}
@@ -70,7 +70,7 @@ func (r *clusterIndex) namedQueue(pod *corev1.Pod) string {
 
 // queueLabel returns the key of the label that names a queue, for the pod's profile.
 func (r *clusterIndex) queueLabel(pod *corev1.Pod) string {
-	if args := r.profiles.of(pod.Spec.SchedulerName); args != nil {
+	if args := r.profiles.Of(pod.Spec.SchedulerName); args != nil {
 		return *args.QueueLabelKey
 	}
 	return v1alpha1.LabelQueue
@@ -155,7 +155,7 @@ func (b *ledger) workOfMembers(g *gang.Group, members *gang.Members, assumed eng
 // asksForQueues reports whether queues can block work. This is the case if the cluster has queues,
 // or if a profile requires one.
 func (b *ledger) asksForQueues() bool {
-	return b.quotas.Used() || b.index.profiles.requireQueues.Load()
+	return b.quotas.Used() || b.index.profiles.RequireQueues()
 }
 
 // claimOfGroup returns the queue that a group counts for, and whether its waiting members may use
@@ -211,7 +211,7 @@ func (t *reporter) tellBlocked() {
 		v := report.Verdict
 		if v == (gang.Verdict{}) {
 			v = gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "waiting for its turn"}
-		} else if recorder := t.index.profiles.recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
+		} else if recorder := t.index.profiles.Recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 			if !report.Again {
 				// The event does not name the blocking drivers, because they change often. The
 				// condition names them.

@@ -111,7 +111,7 @@ func (ps *pauses) preemptionEnded(key workload.Key, outcome *eviction.Outcome) {
 // consequences.
 func (ps *pauses) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, attempt *engine.Attempt, status *fwk.Status) *fwk.Status {
 	key := attempt.As
-	args := ps.index.profiles.of(pod.Spec.SchedulerName)
+	args := ps.index.profiles.Of(pod.Spec.SchedulerName)
 	if !attempt.Failed || attempt.Canceled || args == nil || !ps.index.awaitsPlace(pod) {
 		return status
 	}

@@ -90,7 +90,7 @@ func (pw *podWatch) updated(oldObj, newObj any) {
 	ungated := len(before.Spec.SchedulingGates) > 0 && len(after.Spec.SchedulingGates) == 0
 	pw.changed(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
 	pw.rooms.occupies(before, after)
-	if after.Spec.NodeName == "" && (moved || rehomed(before, after)) && pw.index.profiles.of(after.Spec.SchedulerName) != nil {
+	if after.Spec.NodeName == "" && (moved || rehomed(before, after)) && pw.index.profiles.Of(after.Spec.SchedulerName) != nil {
 		// The scheduler's queue has no event for changes of owners and annotations, and may not
 		// have the new version of the pod yet. followMembership reports no move for a blocked pod
 		// that is in no group, both before and after the change. So the retry does not depend on
@@ -156,7 +156,7 @@ func (pw *podWatch) changed(pod *corev1.Pod, cameForward bool) {
 	}
 	pw.drivers.touch(pod)
 	key, ok := pw.index.groupOf(pod)
-	if ok && pod.Spec.NodeName == "" && pw.index.profiles.of(pod.Spec.SchedulerName) != nil {
+	if ok && pod.Spec.NodeName == "" && pw.index.profiles.Of(pod.Spec.SchedulerName) != nil {
 		pw.gangs.CheckReport(gangKey(key), pw.clock.Now())
 	}
 	switch {

@@ -50,6 +50,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 	"github.com/reprieve-dev/reprieve/internal/pacing"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
+	"github.com/reprieve-dev/reprieve/internal/profiles"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -309,7 +310,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	p.plugins = scheduler.NewPlugins(scheduler.Inputs{
 		Derived: p.schedulerDerived(), Trees: p.trees,
 		Groups: p.source, Engine: p.engine, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Recorder: schedulerRecorder(recorder), Refused: refused,
-		SchedulingGroups: p.native != nil || p.workloads != nil, Confined: scheduler.Confine(cc.ComponentConfig.Profiles, cc.ComponentConfig.Extenders),
+		SchedulingGroups: p.native != nil || p.workloads != nil, Confined: profiles.Confine(cc.ComponentConfig.Profiles, cc.ComponentConfig.Extenders),
 	})
 	p.statuses.Annotate(p.plugins.Seals)
 	return p, nil
