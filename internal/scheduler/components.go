@@ -1,8 +1,9 @@
 package scheduler
 
-// connect creates the components of a Scheduler, in the order of their dependencies. A component has
-// the fields and the earlier components that it uses. It knows neither the Scheduler nor a later
-// component. The only call in the other direction is stepper.apply, which carries out effects.
+// connect creates the components of a Scheduler, in the order of their dependencies. A component
+// has the fields and the earlier components that it uses. It knows neither the Scheduler nor a
+// later component. The only call in the other direction is stepper.apply, which carries out
+// effects.
 func connect(h *Scheduler) {
 	connectRetries(h)
 	connectCauses(h)
@@ -90,7 +91,8 @@ func connectReviewers(h *Scheduler) {
 	}
 }
 
-// connectWatchers creates the components that handle scheduling cycles, and changes of pods and PodGroups.
+// connectWatchers creates the components that handle scheduling cycles, and changes of pods and
+// PodGroups.
 func connectWatchers(h *Scheduler) {
 	h.memberships = &memberships{
 		index: h.index, placements: h.placements, ledger: h.ledger, quotas: h.quotas, cluster: h.cluster,

@@ -15,7 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// recordedWaits tells the decision log how the waits of workloads end. It is safe for concurrent use.
+// recordedWaits tells the decision log how the waits of workloads end. It is safe for concurrent
+// use.
 type recordedWaits struct {
 	index     *clusterIndex
 	decisions DecisionLog

@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// driverBounds blocks drivers while as many others as their profile allows lack workers. It keeps no counts:
-// each check derives them from the informers. It is safe for concurrent use.
+// driverBounds blocks drivers while as many others as their profile allows lack workers. It keeps
+// no counts: each check derives them from the informers. It is safe for concurrent use.
 type driverBounds struct {
 	index      *clusterIndex
 	placements *placements

@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// stepper reports events to the engine and has their effects carried out. All components share it. It
-// is safe for concurrent use.
+// stepper reports events to the engine and has their effects carried out. All components share it.
+// It is safe for concurrent use.
 type stepper struct {
 	index  *clusterIndex
 	engine *engine.Engine

@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// gates determines why a workload is blocked, and records the cause. PreEnqueue, PreFilter and the main
-// loop ask it. It is safe for concurrent use.
+// gates determines why a workload is blocked, and records the cause. PreEnqueue, PreFilter and the
+// main loop ask it. It is safe for concurrent use.
 type gates struct {
 	index      *clusterIndex
 	placements *placements

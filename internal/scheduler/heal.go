@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// lostMembers keeps room for members that gangs have lost, until their profile's healTimeout. It is safe
-// for concurrent use.
+// lostMembers keeps room for members that gangs have lost, until their profile's healTimeout. It is
+// safe for concurrent use.
 type lostMembers struct {
 	index      *clusterIndex
 	placements *placements

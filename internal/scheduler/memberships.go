@@ -104,8 +104,8 @@ func (ms *memberships) endTurns(key types.NamespacedName) {
 }
 
 // review releases the reservations of a gang that cannot use them, for example because it lacks
-// members. It is called after all changes of a gang. releases.disallowed does the same after changes
-// of queues.
+// members. It is called after all changes of a gang. releases.disallowed does the same after
+// changes of queues.
 func (ms *memberships) review(key types.NamespacedName) {
 	if len(ms.reserved.Of(gangKey(key))) == 0 {
 		return

@@ -26,8 +26,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// nodeWatch follows the nodes, and releases reservations on nodes that no longer accept the pods. It is safe
-// for concurrent use.
+// nodeWatch follows the nodes, and releases reservations on nodes that no longer accept the pods.
+// It is safe for concurrent use.
 type nodeWatch struct {
 	index      *clusterIndex
 	placements *placements

@@ -21,8 +21,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// nominations keeps the framework's nominations in agreement with the reservations, which the framework
-// does not know. It is safe for concurrent use.
+// nominations keeps the framework's nominations in agreement with the reservations, which the
+// framework does not know. It is safe for concurrent use.
 type nominations struct {
 	index      *clusterIndex
 	placements *placements

@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// departures follows pods that terminate: when they are overdue, and when they stay after all. It is safe
-// for concurrent use.
+// departures follows pods that terminate: when they are overdue, and when they stay after all. It
+// is safe for concurrent use.
 type departures struct {
 	index      *clusterIndex
 	placements *placements

@@ -10,8 +10,9 @@ import (
 )
 
 // placements holds the state of pods that the API server does not show yet. For example, a member
-// may be assumed on a node, returning to the queue, or about to terminate. It is safe for
-// concurrent use.
+// may be assumed on a node, returning to the queue, or about to terminate. placements also knows
+// why a group or its member is blocked, apart from queues and drivers. It is safe for concurrent
+// use.
 type placements struct {
 	index *clusterIndex
 	// gangs holds the engine's records of groups.

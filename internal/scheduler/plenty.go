@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// plenty admits workloads without a turn while all queued work has room. The main loop calls its methods,
-// except isAdmittedFreely.
+// plenty admits workloads without a turn while all queued work has room. The main loop calls its
+// methods, except isAdmittedFreely.
 type plenty struct {
 	index  *clusterIndex
 	ledger *ledger

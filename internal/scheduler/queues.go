@@ -23,8 +23,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// queueChanges follows Queues, and the namespaces and PriorityClasses that decide about their use. It is
-// safe for concurrent use.
+// queueChanges follows Queues, and the namespaces and PriorityClasses that decide about their use.
+// It is safe for concurrent use.
 type queueChanges struct {
 	index            *clusterIndex
 	ledger           *ledger

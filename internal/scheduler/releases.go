@@ -19,8 +19,7 @@ import (
 )
 
 // releases takes back reservations and plans: it deletes their nominations, rejects the members at
-// Permit and cancels bindings. No other component ends a reservation early. It is safe for concurrent
-// use.
+// Permit and cancels bindings. It is safe for concurrent use.
 type releases struct {
 	index      *clusterIndex
 	placements *placements

@@ -13,7 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/runs"
 )
 
-// seals records the facts that a pod counts by, when it gets its node. It is safe for concurrent use.
+// seals records the facts that a pod counts by, when it gets its node. It is safe for concurrent
+// use.
 type seals struct {
 	index   *clusterIndex
 	ledger  *ledger

@@ -27,8 +27,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// pauses follows preemptors that were not bound or that crashed. Such a preemptor must not preempt for
-// some time. It is safe for concurrent use.
+// pauses follows preemptors that were not bound or that crashed. Such a preemptor must not preempt
+// for some time. It is safe for concurrent use.
 type pauses struct {
 	index    *clusterIndex
 	engine   *engine.Engine

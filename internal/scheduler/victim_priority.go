@@ -18,7 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// victimPriorities follows the priorities of groups as potential victims. It is safe for concurrent use.
+// victimPriorities follows the priorities of groups as potential victims. It is safe for concurrent
+// use.
 type victimPriorities struct {
 	index       *clusterIndex
 	ledger      *ledger
