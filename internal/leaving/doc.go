@@ -1,6 +1,6 @@
-// Package leaving records the pods that will terminate although their objects do not show it yet:
-// the victims of evictions under way, and the members that PodGroups list as disrupted. It also
-// records the terminating pods that are overdue. Decisions count with these pods.
+// Package leaving records the pods that will terminate although their objects do not show it yet.
+// These are the victims of evictions under way, and the members that PodGroups list as disrupted.
+// The package also records the terminating pods that are overdue.
 //
 // The package knows no scheduler. internal/scheduler reports evictions, deletions and lists to
 // [Pods], and asks it about single pods.

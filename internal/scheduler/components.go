@@ -13,7 +13,7 @@ func connect(h *Scheduler) {
 	h.sources.stale, h.sources.victimPriorities, h.sources.runs = h.stale, h.victimPriorities, h.runs
 }
 
-// connectRetries creates the components that retry workloads and take back reservations.
+// connectRetries creates the components that retry workloads and release reservations.
 func connectRetries(h *Scheduler) {
 	h.steps = &stepper{index: h.index, engine: h.engine, clock: h.clock, apply: h.apply}
 	h.retries = &retries{

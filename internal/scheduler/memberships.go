@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// memberships follows the members of groups: those that leave a group or change it. It is safe for
+// memberships handles members that leave their group or move to another group. It is safe for
 // concurrent use.
 type memberships struct {
 	index      *clusterIndex

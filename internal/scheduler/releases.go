@@ -18,8 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// releases takes back reservations and plans: it deletes their nominations, rejects the members at
-// Permit and cancels bindings. It is safe for concurrent use.
+// releases ends reservations and plans: it deletes their nominations, rejects the members at Permit
+// and cancels bindings. It is safe for concurrent use.
 type releases struct {
 	index      *clusterIndex
 	placements *placements
