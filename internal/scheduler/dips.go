@@ -23,9 +23,10 @@ import (
 // the reservations are reviewed dipTime later.
 const dipTime = 10 * time.Second
 
-// dips records the dips of all nodes. A dip is a drop in allocatable resources or a temporary taint
-// within the last dipTime. A dip ends when the node has recovered, when the time has passed, or
-// when the node is deleted. newDips creates a dips. It is safe for concurrent use.
+// dips records the dips of all nodes. A dip is a drop in allocatable resources or in drivers'
+// offers, or a temporary taint, within the last dipTime. A dip ends when the node has recovered,
+// when the time has passed, or when the node is deleted. newDips creates a dips. It is safe for
+// concurrent use.
 type dips struct {
 	mu    sync.Mutex
 	lasts time.Duration
@@ -36,6 +37,11 @@ type dips struct {
 	// version is nil if the node does not exist. The store and the framework may have a new version
 	// before the handler calls follow. nil means that follow reports all versions.
 	latest func(name string) (*corev1.Node, time.Time)
+	// published has the drivers' offers that were compared last, for the nodes in seen.
+	published map[string]offers
+	// latestOffers returns the drivers' offers on a node as the informers' stores have them. nil
+	// means that no driver offers anything.
+	latestOffers func(node string) offers
 }
 
 // nodeDips holds the dips of one node. The zero value has none.
@@ -43,6 +49,8 @@ type nodeDips struct {
 	resources map[corev1.ResourceName]dip
 	// taintsEnd is the time until which temporary taints do not count; zero without such taints.
 	taintsEnd time.Time
+	// withdrawn has the offers that drivers have withdrawn.
+	withdrawn map[string]withdrawal
 }
 
 // dip is a drop of one resource of a node.
@@ -70,7 +78,7 @@ func hasTemporaryTaint(node *corev1.Node) bool {
 }
 
 func newDips() *dips {
-	return &dips{lasts: dipTime, nodes: make(map[string]nodeDips), seen: make(map[string]*corev1.Node)}
+	return &dips{lasts: dipTime, nodes: make(map[string]nodeDips), seen: make(map[string]*corev1.Node), published: make(map[string]offers)}
 }
 
 // follow records an update of a node from before to after. For a new node, before has no resources
@@ -83,17 +91,21 @@ func (d *dips) follow(before, after *corev1.Node, now time.Time) {
 	}
 }
 
-// catchUp records the update of a node that the handler has not reported yet. The caller holds the
-// lock.
+// catchUp records the updates of a node that the handlers have not reported yet. The caller holds
+// the lock.
 func (d *dips) catchUp(name string) {
 	before := d.seen[name]
 	if before == nil || d.latest == nil {
 		return
 	}
 	after, now := d.latest(name)
-	if after != nil && after != before && after.UID == before.UID {
+	if after == nil || after.UID != before.UID {
+		return
+	}
+	if after != before {
 		d.compare(before, after, now)
 	}
+	d.compareOffers(name, now)
 }
 
 // compare records the dips that begin or end between two versions of a node. The caller holds the
@@ -125,11 +137,12 @@ func (d *dips) compare(before, after *corev1.Node, now time.Time) {
 		of.taintsEnd = now.Add(d.lasts)
 	}
 	d.set(after.Name, of)
+	d.compareOffers(after.Name, now)
 }
 
 // set replaces the dips of a node. The caller holds the lock.
 func (d *dips) set(node string, of nodeDips) {
-	if len(of.resources) == 0 && of.taintsEnd.IsZero() {
+	if len(of.resources) == 0 && len(of.withdrawn) == 0 && of.taintsEnd.IsZero() {
 		delete(d.nodes, node)
 	} else {
 		d.nodes[node] = of
@@ -141,6 +154,7 @@ func (d *dips) forget(node string) {
 	defer d.mu.Unlock()
 	delete(d.nodes, node)
 	delete(d.seen, node)
+	delete(d.published, node)
 }
 
 // over removes the dips whose time has passed, and returns the names of their nodes.
@@ -152,6 +166,12 @@ func (d *dips) over(now time.Time) (nodes []string) {
 		for name := range of.resources {
 			if !of.resources[name].ends.After(now) {
 				delete(of.resources, name)
+				isOver = true
+			}
+		}
+		for name := range of.withdrawn {
+			if !of.withdrawn[name].ends.After(now) {
+				delete(of.withdrawn, name)
 				isOver = true
 			}
 		}
@@ -169,7 +189,7 @@ func (d *dips) over(now time.Time) (nodes []string) {
 }
 
 // without returns a node as if it had no dips: with its previous resources and without temporary
-// taints.
+// taints. Devices and volume drivers are not part of a Node.
 func (d *dips) without(node *corev1.Node) *corev1.Node {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -203,6 +223,11 @@ func (d *dips) endOf(node string) (end time.Time, ok bool) {
 	for _, dip := range of.resources {
 		if dip.ends.After(end) {
 			end = dip.ends
+		}
+	}
+	for _, w := range of.withdrawn {
+		if w.ends.After(end) {
+			end = w.ends
 		}
 	}
 	return end, !end.IsZero()

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
 func (d *dips) lastFor(lasts time.Duration) {
@@ -314,7 +316,13 @@ func TestReplacedNodeHasNoDips(t *testing.T) {
 // The preemptor is a pod, or the only member of a gang if group is set.
 func waitingForRoom(t *testing.T, group string, others []*corev1.Node) (*rig, *corev1.Pod) {
 	t.Helper()
-	objects := []runtime.Object{node("node-0", "5")}
+	return waitingFor(t, pod("p", group, "4", 10), others, nil)
+}
+
+// waitingFor is waitingForRoom with the given preemptor p and with more objects in the cluster.
+func waitingFor(t *testing.T, p *corev1.Pod, others []*corev1.Node, more []runtime.Object) (*rig, *corev1.Pod) {
+	t.Helper()
+	objects := append([]runtime.Object{node("node-0", "5")}, more...)
 	for _, other := range others {
 		objects = append(objects, other.DeepCopy())
 	}
@@ -323,10 +331,9 @@ func waitingForRoom(t *testing.T, group string, others []*corev1.Node) (*rig, *c
 	for _, other := range others {
 		r.create(on(pod("dearer", "", "4", 1), other.Name))
 	}
-	if group != "" {
+	if group := p.Labels[v1alpha1.LabelPodGroup]; group != "" {
 		r.gangOf(group, 1, 10)
 	}
-	p := pod("p", group, "4", 10)
 	r.create(p)
 	r.eventually("room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
 	if got := r.taken(0); !slices.Equal(got, []string{"v"}) {

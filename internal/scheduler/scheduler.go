@@ -214,6 +214,9 @@ func (h *Scheduler) follow(factory informers.SharedInformerFactory) error {
 	if err != nil {
 		return err
 	}
+	if err := h.watchOffers(factory); err != nil {
+		return err
+	}
 	classes := factory.Scheduling().V1().PriorityClasses().Informer()
 	if err := h.queues.watchTolerations(classes); err != nil {
 		return err

@@ -1,0 +1,172 @@
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/client-go/informers"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+)
+
+// offers counts the objects that drivers publish for one node. These are the devices of each pool
+// in ResourceSlices, and the volume drivers of its CSINode. Each volume driver counts as one. The
+// keys name the pool or the driver.
+//
+// A kubelet that restarts deletes the ResourceSlices of its node, and a volume driver that restarts
+// is removed from the CSINode. Both come back within seconds, so a withdrawn offer is a dip.
+type offers map[string]int
+
+// withdrawal is a drop of one offer.
+type withdrawal struct {
+	// had is the count before the drop.
+	had  int
+	ends time.Time
+}
+
+// offersOf returns the offers in the ResourceSlices and the CSINode of one node. csi may be nil. Of
+// a pool, only the newest generation counts.
+func offersOf(published []*resourceapi.ResourceSlice, csi *storagev1.CSINode) offers {
+	of := make(offers)
+	generations := make(map[string]int64)
+	for _, slice := range published {
+		pool := fmt.Sprintf("devices %s/%s", slice.Spec.Driver, slice.Spec.Pool.Name)
+		generation, known := generations[pool]
+		switch {
+		case known && slice.Spec.Pool.Generation < generation:
+			continue
+		case known && slice.Spec.Pool.Generation > generation:
+			of[pool] = 0
+		}
+		generations[pool] = slice.Spec.Pool.Generation
+		of[pool] += len(slice.Spec.Devices)
+	}
+	if csi != nil {
+		for _, driver := range csi.Spec.Drivers {
+			of["volumes "+driver.Name] = 1
+		}
+	}
+	return of
+}
+
+// followOffers records a change of the offers of a node. It ignores nodes that do not exist.
+func (d *dips) followOffers(node string, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen[node] != nil {
+		d.compareOffers(node, now)
+	}
+}
+
+// compareOffers records the withdrawals that begin or end between the last comparison and the
+// present offers of a node. The caller holds the lock.
+func (d *dips) compareOffers(node string, now time.Time) {
+	if d.latestOffers == nil {
+		return
+	}
+	before, after := d.published[node], d.latestOffers(node)
+	if maps.Equal(before, after) {
+		return
+	}
+	d.published[node] = after
+	of := d.nodes[node]
+	for name, w := range of.withdrawn {
+		if after[name] >= w.had {
+			delete(of.withdrawn, name)
+		}
+	}
+	for name, had := range before {
+		if _, known := of.withdrawn[name]; known || after[name] >= had {
+			continue
+		}
+		if of.withdrawn == nil {
+			of.withdrawn = make(map[string]withdrawal)
+		}
+		of.withdrawn[name] = withdrawal{had: had, ends: now.Add(d.lasts)}
+	}
+	d.set(node, of)
+}
+
+// sliceNodeIndex is the index of ResourceSlices by the name of their node.
+const sliceNodeIndex = "reprieve.dev/node-of-slice"
+
+func nodeOfSlice(obj any) ([]string, error) {
+	if slice, ok := obj.(*resourceapi.ResourceSlice); ok && ptr.Deref(slice.Spec.NodeName, "") != "" {
+		return []string{*slice.Spec.NodeName}, nil
+	}
+	return nil, nil
+}
+
+// publications finds the offers of nodes in the informers' stores.
+type publications struct {
+	// slices has the index sliceNodeIndex; nil without dynamic resource allocation.
+	slices   cache.Indexer
+	csiNodes storagelisters.CSINodeLister
+}
+
+func (p publications) of(node string) offers {
+	var published []*resourceapi.ResourceSlice
+	if p.slices != nil {
+		// The only error is that the index does not exist.
+		found, _ := p.slices.ByIndex(sliceNodeIndex, node)
+		for _, obj := range found {
+			if slice, ok := obj.(*resourceapi.ResourceSlice); ok {
+				published = append(published, slice)
+			}
+		}
+	}
+	// The only error of a lister is that the object does not exist.
+	csi, _ := p.csiNodes.Get(node)
+	return offersOf(published, csi)
+}
+
+// watchOffers registers the handlers that report changes of the drivers' offers to the dips.
+func (h *Scheduler) watchOffers(factory informers.SharedInformerFactory) error {
+	csiNodes := factory.Storage().V1().CSINodes()
+	found := publications{csiNodes: csiNodes.Lister()}
+	if _, err := csiNodes.Informer().AddEventHandler(h.offersChanged(nameOfCSINode)); err != nil {
+		return err
+	}
+	// Without dynamic resource allocation, the API server may not serve ResourceSlices.
+	if h.handle.SharedDRAManager() != nil {
+		published := factory.Resource().V1().ResourceSlices()
+		if err := published.Informer().AddIndexers(cache.Indexers{sliceNodeIndex: nodeOfSlice}); err != nil {
+			return err
+		}
+		found.slices = published.Informer().GetIndexer()
+		if _, err := published.Informer().AddEventHandler(h.offersChanged(nodeOfSlice)); err != nil {
+			return err
+		}
+	}
+	h.dips.latestOffers = found.of
+	return nil
+}
+
+func nameOfCSINode(obj any) ([]string, error) {
+	if node, ok := obj.(*storagev1.CSINode); ok {
+		return []string{node.Name}, nil
+	}
+	return nil, nil
+}
+
+// offersChanged returns handlers that report a change of an object to the dips of its node.
+func (h *Scheduler) offersChanged(nodeOf cache.IndexFunc) cache.ResourceEventHandler {
+	changed := func(obj any) {
+		if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = d.Obj
+		}
+		nodes, _ := nodeOf(obj)
+		for _, node := range nodes {
+			h.dips.followOffers(node, h.clock.Now())
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: changed, DeleteFunc: changed,
+		// The node of an object never changes.
+		UpdateFunc: func(_, after any) { changed(after) },
+	}
+}
