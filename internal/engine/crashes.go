@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -38,14 +37,14 @@ type Crashes struct {
 	*store
 	// live maps workloads that exist to their records.
 	live map[workload.Key]*crashes
-	// heirless maps keys of controllers to the records of their deleted pods.
-	heirless map[string][]*crashes
+	// orphaned has the records of deleted pods.
+	orphaned orphans[*crashes]
 	// fresh maps each pod that started after the last counted crash to the record of its workload.
 	fresh map[UID]*crashes
 }
 
 func newCrashes(s *store) *Crashes {
-	return &Crashes{store: s, live: make(map[workload.Key]*crashes), heirless: make(map[string][]*crashes), fresh: make(map[UID]*crashes)}
+	return &Crashes{store: s, live: make(map[workload.Key]*crashes), fresh: make(map[UID]*crashes)}
 }
 
 // crashes is the record of one workload.
@@ -193,7 +192,7 @@ func (c *Crashes) Has(key workload.Key) bool {
 func (c *Crashes) IsEmpty() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.live)+len(c.heirless) == 0
+	return len(c.live)+c.orphaned.len() == 0
 }
 
 // Ends deletes the record of a workload, for example because its PodGroup is gone.
@@ -211,22 +210,17 @@ func (c *Crashes) Ends(key workload.Key) {
 func (c *Crashes) Inherits(key workload.Key, controller string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.heirless) == 0 || controller == "" {
-		return
-	}
 	c.expire(now)
-	left, own, of := c.heirless[controller], c.live[key], c.records[key]
-	if len(left) == 0 || of == nil || !of.present || own != nil && own.count > 0 {
+	own, of := c.live[key], c.records[key]
+	if !c.orphaned.has(controller) || of == nil || !of.present || own != nil && own.count > 0 {
 		return
 	}
-	r := slices.MaxFunc(left, func(a, b *crashes) int { return cmp.Compare(a.count, b.count) })
+	r := c.orphaned.inherit(controller, func(a, b *crashes) int { return cmp.Compare(a.count, b.count) })
 	if own != nil {
 		r.pause.made += own.pause.made
 		c.drop(own)
 	}
-	c.heirless[controller] = slices.DeleteFunc(left, func(other *crashes) bool { return other == r })
 	c.live[key] = r
-	c.expire(now)
 }
 
 // leaves records that a pod, or every member of a gang, was deleted. The record of a pod passes to
@@ -247,18 +241,14 @@ func (c *Crashes) leaves(key workload.Key, controller string, now time.Time) {
 	delete(c.live, key)
 	c.expire(now)
 	r.left, r.readySince = now, time.Time{}
-	c.heirless[controller] = append(c.heirless[controller], r)
+	c.orphaned.leave(controller, r)
 }
 
 // Len counts the records, for tests that look for leaks.
 func (c *Crashes) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := len(c.live)
-	for _, left := range c.heirless {
-		n += len(left)
-	}
-	return n
+	return len(c.live) + c.orphaned.len()
 }
 
 // crashes counts the crash of a pod if the pod is in fresh: it started after the last counted
@@ -293,30 +283,20 @@ func (r *crashes) isSettled(now time.Time) bool {
 // expire deletes the records of pods that were deleted more than twice the longest pause ago. The
 // caller holds the lock.
 func (c *Crashes) expire(now time.Time) {
-	for controller, left := range c.heirless {
-		left = slices.DeleteFunc(left, func(r *crashes) bool {
-			old := !r.left.Add(2 * r.limit.Backing.Max).After(now)
-			if old {
-				c.forget(r)
-			}
-			return old
-		})
-		if c.heirless[controller] = left; len(left) == 0 {
-			delete(c.heirless, controller)
+	c.orphaned.remove(func(r *crashes) bool {
+		old := !r.left.Add(2 * r.limit.Backing.Max).After(now)
+		if old {
+			c.forget(r)
 		}
-	}
+		return old
+	})
 }
 
 // drop deletes a record and its entries in fresh. The caller holds the lock.
 func (c *Crashes) drop(r *crashes) {
 	c.forget(r)
 	maps.DeleteFunc(c.live, func(_ workload.Key, other *crashes) bool { return other == r })
-	for controller, left := range c.heirless {
-		left = slices.DeleteFunc(left, func(other *crashes) bool { return other == r })
-		if c.heirless[controller] = left; len(left) == 0 {
-			delete(c.heirless, controller)
-		}
-	}
+	c.orphaned.remove(func(other *crashes) bool { return other == r })
 }
 
 // forget removes the pods of a record from fresh. The caller holds the lock.

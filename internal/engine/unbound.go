@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -19,8 +18,8 @@ import (
 // Unbound is a part of an [Engine]. It has no clock: callers pass the time.
 type Unbound struct {
 	*store
-	// heirless maps keys of controllers to the records of their deleted pods.
-	heirless map[string][]*unbound
+	// orphaned has the records of deleted pods.
+	orphaned orphans[*unbound]
 }
 
 // unbound is the record of one workload.
@@ -196,10 +195,7 @@ func (u *Unbound) leaves(key workload.Key, controller string, now time.Time) {
 	if r.failures == 0 || controller == "" {
 		return
 	}
-	if u.heirless == nil {
-		u.heirless = make(map[string][]*unbound)
-	}
-	u.heirless[controller] = append(u.heirless[controller], r)
+	u.orphaned.leave(controller, r)
 }
 
 // Inherits passes a record of a deleted pod to a new pod of the same controller, unless the new pod
@@ -208,39 +204,23 @@ func (u *Unbound) leaves(key workload.Key, controller string, now time.Time) {
 func (u *Unbound) Inherits(key workload.Key, controller string, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.heirless) == 0 || controller == "" {
-		return
-	}
 	u.expire(now)
-	left, own := u.heirless[controller], u.record(key)
-	if of := u.records[key]; len(left) == 0 || of == nil || !of.present || own != nil && own.failures > 0 {
+	own, of := u.record(key), u.records[key]
+	if !u.orphaned.has(controller) || of == nil || !of.present || own != nil && own.failures > 0 {
 		return
 	}
-	latest := 0
-	for i, r := range left {
-		if r.until.After(left[latest].until) {
-			latest = i
-		}
-	}
-	r := left[latest]
+	r := u.orphaned.inherit(controller, func(a, b *unbound) int { return a.until.Compare(b.until) })
 	if own != nil {
 		r.made = own.made
 	}
-	u.records[key].unbound = r
-	u.heirless[controller] = slices.Delete(left, latest, latest+1)
-	u.expire(now)
+	of.unbound = r
 }
 
 // expire deletes the records of deleted pods whose last failure was more than twice the longest
 // pause ago. A pod that the controller creates later starts without a pause. The caller holds the
 // lock.
 func (u *Unbound) expire(now time.Time) {
-	for controller, left := range u.heirless {
-		left = slices.DeleteFunc(left, func(r *unbound) bool { return !r.failed.Add(2 * r.backing.Max).After(now) })
-		if u.heirless[controller] = left; len(left) == 0 {
-			delete(u.heirless, controller)
-		}
-	}
+	u.orphaned.remove(func(r *unbound) bool { return !r.failed.Add(2 * r.backing.Max).After(now) })
 }
 
 // tidy deletes a record without preemptions and failures. The caller holds the lock.
@@ -254,14 +234,11 @@ func (u *Unbound) tidy(key workload.Key, r *unbound) {
 func (u *Unbound) Len() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	n := 0
+	n := u.orphaned.len()
 	for _, r := range u.records {
 		if r.unbound != nil {
 			n++
 		}
-	}
-	for _, left := range u.heirless {
-		n += len(left)
 	}
 	return n
 }
