@@ -125,24 +125,24 @@ func (p publications) of(node string) offers {
 }
 
 // watchOffers registers the handlers that report changes of the drivers' offers to the dips.
-func (h *Scheduler) watchOffers(factory informers.SharedInformerFactory) error {
+func (ns *nodeWatch) watchOffers(factory informers.SharedInformerFactory) error {
 	csiNodes := factory.Storage().V1().CSINodes()
 	found := publications{csiNodes: csiNodes.Lister()}
-	if _, err := csiNodes.Informer().AddEventHandler(h.offersChanged(nameOfCSINode)); err != nil {
+	if _, err := csiNodes.Informer().AddEventHandler(ns.offersChanged(nameOfCSINode)); err != nil {
 		return err
 	}
 	// Without dynamic resource allocation, the API server may not serve ResourceSlices.
-	if h.handle.SharedDRAManager() != nil {
+	if ns.handle.SharedDRAManager() != nil {
 		published := factory.Resource().V1().ResourceSlices()
 		if err := published.Informer().AddIndexers(cache.Indexers{sliceNodeIndex: nodeOfSlice}); err != nil {
 			return err
 		}
 		found.slices = published.Informer().GetIndexer()
-		if _, err := published.Informer().AddEventHandler(h.offersChanged(nodeOfSlice)); err != nil {
+		if _, err := published.Informer().AddEventHandler(ns.offersChanged(nodeOfSlice)); err != nil {
 			return err
 		}
 	}
-	h.dips.latestOffers = found.of
+	ns.dips.latestOffers = found.of
 	return nil
 }
 
@@ -154,14 +154,14 @@ func nameOfCSINode(obj any) ([]string, error) {
 }
 
 // offersChanged returns handlers that report a change of an object to the dips of its node.
-func (h *Scheduler) offersChanged(nodeOf cache.IndexFunc) cache.ResourceEventHandler {
+func (ns *nodeWatch) offersChanged(nodeOf cache.IndexFunc) cache.ResourceEventHandler {
 	changed := func(obj any) {
 		if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = d.Obj
 		}
 		nodes, _ := nodeOf(obj)
 		for _, node := range nodes {
-			h.dips.followOffers(node, h.clock.Now())
+			ns.dips.followOffers(node, ns.clock.Now())
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{

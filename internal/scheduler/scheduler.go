@@ -214,7 +214,7 @@ func (h *Scheduler) follow(factory informers.SharedInformerFactory) error {
 	if err != nil {
 		return err
 	}
-	if err := h.watchOffers(factory); err != nil {
+	if err := h.nodes.watchOffers(factory); err != nil {
 		return err
 	}
 	classes := factory.Scheduling().V1().PriorityClasses().Informer()
