@@ -167,20 +167,59 @@ func compareOutcomes(a, b domainOutcome) int {
 }
 
 // roomiest returns the domain where the most members fit in the current state of t. Among equals,
-// it returns the first by name. It sets sr.compared to the number of members for each domain.
+// it returns the first by name. It sets sr.compared to the number of members for each domain. If
+// exact numbers need a placement, sr.compared has only the domains with the highest bounds.
 func (sr *search) roomiest(t *simulation, need int) *domain {
-	var best *domain
-	most := -1
-	sr.compared = sr.compared[:0:0]
+	compared := make([]domainOutcome, len(sr.v.domains))
 	for i := range sr.v.domains {
 		d := &sr.v.domains[i]
 		fit, _ := t.placesIn(d, t.free)
-		sr.compared = append(sr.compared, domainOutcome{domain: d, members: min(fit, need)})
-		if fit > most {
-			best, most = d, fit
-		}
+		compared[i] = domainOutcome{domain: d, members: fit}
 	}
+	// The domains are sorted by name, so the first of equals by name stays first.
+	slices.SortStableFunc(compared, func(a, b domainOutcome) int { return cmp.Compare(b.members, a.members) })
+	if sr.v.placesAreBounds() {
+		compared = compared[:min(len(compared), capDomains)]
+		for i := range compared {
+			compared[i].members = min(compared[i].members, sr.roomIn(t, compared[i].domain))
+		}
+		slices.SortStableFunc(compared, func(a, b domainOutcome) int { return cmp.Compare(b.members, a.members) })
+	}
+	var best *domain
+	if len(compared) > 0 {
+		best = compared[0].domain
+	}
+	for i := range compared {
+		compared[i].members = min(compared[i].members, need)
+	}
+	sr.compared = compared
 	return best
+}
+
+// placesAreBounds reports whether placesIn may return more members than fit together: members of
+// several classes may compete for the same room, or the filters may depend on other members.
+func (v *problem) placesAreBounds() bool { return v.anyStateful || len(v.wanted) > 1 }
+
+// roomIn returns the number of needed members that fit together in a domain, in the current state
+// of t.
+func (sr *search) roomIn(t *simulation, d *domain) int {
+	u := *t
+	u.problem = t.inNodesOf(d)
+	return sr.roomOn(&u)
+}
+
+// roomOn returns the number of needed members that fit together on the nodes of t.
+func (sr *search) roomOn(t *simulation) int {
+	wanted := t.hardestFirst(allMembers(sr.p.Classes))
+	if sr.p.MinCount == 0 {
+		placements := t.most(wanted)
+		t.unplaceAll(placements)
+		return min(len(placements), 1)
+	}
+	placements := t.most(sr.p.upTo(wanted, sr.p.neededOfRoles()))
+	t.unplaceAll(placements)
+	_, lacking := sr.p.firstOfRoles(placements, sr.p.neededOfRoles())
+	return sr.p.MinCount - lacking
 }
 
 // whereIn returns a phrase that names the domain, for a message.

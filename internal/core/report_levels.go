@@ -122,19 +122,33 @@ func sharedBy(nodes []int32, of []string) (string, bool) {
 
 // roomNow returns the domains where the most members fit without evictions, up to a maximum number.
 func (l *level) roomNow() []OtherDomain {
-	var out []OtherDomain
+	domains := make([]*domain, len(l.v.domains))
+	most := make(map[*domain]int, len(domains))
 	for i := range l.v.domains {
-		room := l.membersNow(&l.v.domains[i])
-		out = append(out, OtherDomain{Name: l.v.domains[i].name, Now: room, Members: room})
+		d := &l.v.domains[i]
+		domains[i] = d
+		most[d], _ = l.v.placesIn(d, l.v.c.free)
 	}
-	slices.SortFunc(out, func(a, b OtherDomain) int { return cmp.Or(cmp.Compare(b.Now, a.Now), strings.Compare(a.Name, b.Name)) })
-	return out[:min(len(out), capDomains)]
+	need := max(l.p.MinCount, 1)
+	slices.SortFunc(domains, func(a, b *domain) int {
+		return cmp.Or(cmp.Compare(min(most[b], need), min(most[a], need)), strings.Compare(a.name, b.name))
+	})
+	var out []OtherDomain
+	for _, d := range domains[:min(len(domains), capDomains)] {
+		room := l.membersNow(d)
+		out = append(out, OtherDomain{Name: d.name, Now: room, Members: room})
+	}
+	slices.SortStableFunc(out, func(a, b OtherDomain) int { return cmp.Compare(b.Now, a.Now) })
+	return out
 }
 
-// membersNow returns the number of members that fit in a domain without evictions, at most the
-// number that the gang needs.
+// membersNow returns the number of members that fit together in a domain without evictions, at most
+// the number that the gang needs.
 func (sr *search) membersNow(d *domain) int {
 	fit, _ := sr.v.placesIn(d, sr.v.c.free)
+	if fit > 0 && sr.v.placesAreBounds() {
+		fit = min(fit, sr.roomIn(newSimulation(sr.v, sr.v.c.free), d))
+	}
 	return min(fit, max(sr.p.MinCount, 1))
 }
 

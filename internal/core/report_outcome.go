@@ -240,18 +240,7 @@ func (sr *search) missing(d *Decision, t *simulation, when string) {
 		u.problem = t.inNodesOf(roomiest)
 		t = &u
 	}
-	wanted := every
-	if sr.p.MinCount > 0 {
-		wanted = sr.p.upTo(every, sr.p.neededOfRoles())
-	}
-	placements := t.most(wanted)
-	t.unplaceAll(placements)
-	m := need{where: where, members: max(sr.p.MinCount, 1), when: when, nodes: len(sr.v.c.byName)}
-	m.placed = min(len(placements), m.members)
-	if sr.p.MinCount > 0 {
-		_, lacking := sr.p.firstOfRoles(placements, sr.p.neededOfRoles())
-		m.placed = m.members - lacking
-	}
+	m := need{where: where, members: max(sr.p.MinCount, 1), placed: sr.roomOn(t), when: when, nodes: len(sr.v.c.byName)}
 	if len(every) == 1 && m.placed < m.members {
 		sr.scarcest(t, every[0].class, &m)
 	}

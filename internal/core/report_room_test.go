@@ -67,3 +67,46 @@ func TestDomainNotes(t *testing.T) {
 		})
 	}
 }
+
+// TestDomainNotesOfClasses checks that a domain does not count the same room for the members of two
+// classes.
+func TestDomainNotesOfClasses(t *testing.T) {
+	t.Parallel()
+	b := clusterOf("gpu").node("a1", 8).node("b1", 8).node("b2", 8).node("b3", 8).node("c1", 8).node("c2", 8)
+	b.pod("p-b1", "b1", 20, 8).pod("p-b2", "b2", 20, 8).pod("p-c1", "c1", 5, 8)
+	p := gangOf(10, 3, members("m", 2, 0, 8), members("n", 1, 2, 7))
+	racks := []string{"a", "b", "b", "b", "c", "c"}
+	for name, c := range map[string]struct {
+		set  func(p *Preemptor)
+		want []string
+	}{
+		"required": {
+			set: func(p *Preemptor) { p.Domain = &RequiredDomain{Key: "rack", Of: racks} },
+			want: []string{
+				"rack=c: room for 1 of 3 now, for 2 after preemption",
+				"rack=a: room for 1 of 3 now",
+				"rack=b: room for 1 of 3 now; in the way: 2 units protected by NotLowerPriority",
+			},
+		},
+		"preferred, as things are": {
+			set:  func(p *Preemptor) { p.Preferred = []PreferredLevel{{Key: "rack", Of: racks}} },
+			want: []string{"rack=a: room for 1 of 3 now", "rack=b: room for 1 of 3 now", "rack=c: room for 1 of 3 now"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := *p
+			c.set(&p)
+			d, err := Decide(b.snapshot(), &p, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := DomainNotes(&d)
+			slices.Sort(got)
+			slices.Sort(c.want)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s (%s)\ngot:\n%s\nwant:\n%s", d.Outcome, d.Message, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
