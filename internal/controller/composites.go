@@ -114,13 +114,9 @@ func (w waiting) compositesForClass(ctx context.Context, obj client.Object) []re
 	if err := w.client.List(ctx, &list); err != nil {
 		return nil
 	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		if c := &list.Items[i]; c.Spec.Priority == nil && ptr.Deref(c.Spec.PriorityClassName, class.Name) == class.Name {
-			out = append(out, requestFor(c))
-		}
-	}
-	return out
+	return requestsFor(list.Items, func(c *v1alpha1.CompositePodGroup) bool {
+		return c.Spec.Priority == nil && ptr.Deref(c.Spec.PriorityClassName, class.Name) == class.Name
+	})
 }
 
 // treeRequests returns the request for the tree of a CompositePodGroup.

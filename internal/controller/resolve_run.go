@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -67,13 +68,7 @@ func (w waiting) groups(ctx context.Context, matches func(*v1alpha1.PodGroup) bo
 	if err := w.client.List(ctx, &list, opts...); err != nil {
 		return nil
 	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		if pg := &list.Items[i]; isOpen(&pg.Spec.PodGroupPolicy) && matches(pg) {
-			out = append(out, requestFor(pg))
-		}
-	}
-	return out
+	return requestsFor(list.Items, func(pg *v1alpha1.PodGroup) bool { return isOpen(&pg.Spec.PodGroupPolicy) && matches(pg) })
 }
 
 // groupsOfWorkload returns requests for the PodGroups that refer to a template of the Workload and
@@ -105,17 +100,11 @@ func (w waiting) workloadsForClass(ctx context.Context, obj client.Object) []rec
 	if err := w.client.List(ctx, &list); err != nil {
 		return nil
 	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		for j := range list.Items[i].Spec.PodGroupTemplates {
-			policy := &list.Items[i].Spec.PodGroupTemplates[j].PodGroupPolicy
-			if isOpen(policy) && isFor(class, policy) {
-				out = append(out, requestFor(&list.Items[i]))
-				break
-			}
-		}
-	}
-	return out
+	return requestsFor(list.Items, func(made *v1alpha1.Workload) bool {
+		return slices.ContainsFunc(made.Spec.PodGroupTemplates, func(template v1alpha1.PodGroupTemplate) bool {
+			return isOpen(&template.PodGroupPolicy) && isFor(class, &template.PodGroupPolicy)
+		})
+	})
 }
 
 // isOpen reports whether any field that the Resolver fills in is empty.
@@ -127,6 +116,20 @@ func isOpen(policy *v1alpha1.PodGroupPolicy) bool {
 // class or no class.
 func isFor(class *schedulingv1.PriorityClass, policy *v1alpha1.PodGroupPolicy) bool {
 	return ptr.Deref(policy.PriorityClassName, class.Name) == class.Name
+}
+
+// requestsFor returns requests for the objects that satisfy matches.
+func requestsFor[T any, P interface {
+	*T
+	client.Object
+}](objects []T, matches func(P) bool) []reconcile.Request {
+	var out []reconcile.Request
+	for i := range objects {
+		if obj := P(&objects[i]); matches(obj) {
+			out = append(out, requestFor(obj))
+		}
+	}
+	return out
 }
 
 func requestFor(obj client.Object) reconcile.Request {
