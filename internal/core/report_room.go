@@ -53,14 +53,19 @@ func (o *OtherDomain) note(need int) string {
 	case o.Members > o.Now:
 		note += fmt.Sprintf(", for %d after preemption", o.Members)
 	}
-	parts := make([]string, len(o.InTheWay))
-	for i, r := range o.InTheWay {
-		parts[i] = fmt.Sprintf("%s protected by %s", plural(r.Units, "unit"), r.Rule)
-	}
-	if len(parts) > 0 {
-		note += "; in the way: " + strings.Join(parts, ", ")
+	if len(o.InTheWay) > 0 {
+		note += "; in the way: " + ProtectedNote(o.InTheWay)
 	}
 	return note
+}
+
+// ProtectedNote describes numbers of protected units. Example: "2 units protected by Toleration".
+func ProtectedNote(units []RuleCount) string {
+	parts := make([]string, len(units))
+	for i, r := range units {
+		parts[i] = fmt.Sprintf("%s protected by %s", plural(r.Units, "unit"), r.Rule)
+	}
+	return strings.Join(parts, ", ")
 }
 
 func evicted(score *Score) string {

@@ -18,7 +18,7 @@ func (v *View) PreferredLevels(keys, members []string) []core.PreferredLevel {
 	levels := make([]core.PreferredLevel, 0, len(keys))
 	for i, key := range keys {
 		l := core.PreferredLevel{Key: key}
-		l.Of, l.Homes = v.divide(members, v.namesIn(key, keys[i+1:], members))
+		l.Of, l.Homes = v.divide(members, DomainNames(key, keys[i+1:], v.labels(members)))
 		levels = append(levels, l)
 	}
 	return levels
@@ -54,12 +54,12 @@ func (v *View) divide(members []string, nameOf func(labels map[string]string) st
 	return of, slices.Compact(homes)
 }
 
-// namesIn returns a function that returns the domain of a node at a level for the labels of the
-// node. key is the label of the level. farther has the labels of the farther levels, the nearest
-// first.
-func (v *View) namesIn(key string, farther, members []string) func(labels map[string]string) string {
+// DomainNames returns a function that returns the domain of a node at a preferred level for the
+// labels of the node; "" for none. key is the label of the level. farther has the labels of the
+// farther levels, the nearest first. nodes has the labels of all nodes.
+func DomainNames(key string, farther []string, nodes iter.Seq[map[string]string]) func(labels map[string]string) string {
 	around, isShared := make(map[string]string), make(map[string]bool)
-	for labels := range v.labels(members) {
+	for labels := range nodes {
 		name := labels[key]
 		if first, seen := around[name]; !seen {
 			around[name] = path(labels, farther)

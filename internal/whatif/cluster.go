@@ -73,6 +73,12 @@ type Cluster struct {
 // New returns a Cluster with the objects. cfg is the scheduler's configuration, including its
 // profiles and extenders.
 func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (*Cluster, error) {
+	return newCluster(ctx, objects, cfg, func(groups gang.Source) gang.Source { return groups })
+}
+
+// newCluster returns a Cluster like [New]. The scheduler finds PodGroups in the source that the
+// function view returns for the source of the objects.
+func newCluster(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, view func(gang.Source) gang.Source) (*Cluster, error) {
 	trees, keys, err := derived.Trees(objects)
 	if err != nil {
 		return nil, err
@@ -87,7 +93,7 @@ func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSche
 	}
 	// Canceling this context ends all goroutines of the Cluster.
 	running, cancel := context.WithCancel(ctx)
-	c := &Cluster{objects: objects, groups: trees, trees: trees, derived: belonging, plugins: make(map[string]*scheduler.Plugin), close: cancel}
+	c := &Cluster{objects: objects, groups: view(trees), trees: trees, derived: belonging, plugins: make(map[string]*scheduler.Plugin), close: cancel}
 	// The factory's informer of pods omits finished pods.
 	factory := kubescheduler.NewInformerFactory(client, 0, nil)
 	if c.sched, err = c.newScheduler(running, client, factory, cfg); err != nil {

@@ -74,6 +74,8 @@ type Step struct {
 	Levels      []core.LevelChoice `json:"levels,omitempty"`
 	DomainNotes []string           `json:"domainNotes,omitempty"`
 
+	// decision is the decision itself; nil for a workload that is blocked before any decision.
+	decision *core.Decision
 	// leaving has the terminating pods whose room the decision uses. maxGrace is the longest grace
 	// period that a victim gets.
 	leaving  []*corev1.Pod
@@ -245,6 +247,7 @@ func timeOf(nanoseconds int64) *time.Time {
 // describe copies a decision into a step.
 func (c *Cluster) describe(step *Step, preview *scheduler.Preview) {
 	d := preview.Decision
+	step.decision = d
 	step.Outcome, step.Message, step.Protected, step.NodesOut = d.Outcome, d.Message, d.ProtectedUnits, d.NodesOut
 	step.Domain, step.Levels, step.DomainNotes = d.Domain, d.Levels, core.DomainNotes(d)
 	step.RetryAt, step.leaving, step.maxGrace = timeOf(d.RetryAt), preview.Leaving, c.shared.MaxGracePeriod()

@@ -25,10 +25,8 @@ type staleGang struct {
 
 // onceStale looks for the first time when the workload has room because other gangs have become
 // stale. It sets the latest start to that time, unless a declared end is earlier.
-func onceStale(
-	ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, out *Bounds,
-) error {
-	gangs, err := staleGangs(ctx, objects, cfg)
+func (f *forecast) onceStale(ctx context.Context, out *Bounds) error {
+	gangs, err := staleGangs(ctx, f.objects, f.cfg)
 	if err != nil {
 		return err
 	}
@@ -36,14 +34,12 @@ func onceStale(
 		if out.AtTheLatest != nil && !gang.at.Before(*out.AtTheLatest) {
 			return nil
 		}
-		then, err := decideAt(ctx, objects.At(gang.at.Add(time.Nanosecond)), cfg, key)
+		then, err := f.decide(ctx, f.objects.At(gang.at.Add(time.Nanosecond)))
 		if err != nil {
 			return err
 		}
 		if isPlaced(&then) {
-			at := gang.at.UTC()
-			out.AtTheLatest, out.Endless, out.Unread = &at, 0, 0
-			out.Then = fmt.Sprintf("gang %s may be preempted from then on if it still lacks members (StaleGang); its victims take their grace periods on top", gang.key)
+			out.end(gang.at, fmt.Sprintf("gang %s may be preempted from then on if it still lacks members (StaleGang); its victims take their grace periods on top", gang.key), &then)
 			return nil
 		}
 	}

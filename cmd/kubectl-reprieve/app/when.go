@@ -56,7 +56,8 @@ func (a *asking) whenCommand() *cobra.Command {
 		Long: `Say when pending work starts, as bounds with their reasons and never as a guess: not before protections have
 ended that are in the way; at the latest when pods that run have reached their activeDeadlineSeconds, if nothing else comes; or
 that it is unknown, because those in the way declare no end. Each bound is verified by a decision of the scheduler's own
-code. Deadlines are those that pods and their Jobs declare.`,
+code. Deadlines are those that pods and their Jobs declare. For a gang with topology levels, such as racks, it also says
+when each domain has room, or what is missing there.`,
 		Example: "  kubectl reprieve when podgroup/train -n team-a",
 		Args:    exactly(workArgument),
 
@@ -172,10 +173,13 @@ func (a *asking) showWhen(to io.Writer, answer *whenAnswer) {
 		fmt.Fprintf(to, "Not before %s: %s.\n", b.NotBefore.Format(time.RFC3339), b.BecauseOf)
 	}
 	if b.AtTheLatest != nil {
-		fmt.Fprintf(to, "At the latest %s: %s.\n", b.AtTheLatest.UTC().Format(time.RFC3339), b.Then)
-		return
+		fmt.Fprintf(to, "At the latest %s%s: %s.\n", b.AtTheLatest.UTC().Format(time.RFC3339), inDomains(b.In), b.Then)
+	} else {
+		fmt.Fprintf(to, "Unknown: %s.\n", whyUnknown(answer.Decision, b))
 	}
-	fmt.Fprintf(to, "Unknown: %s.\n", whyUnknown(answer.Decision, b))
+	for i := range b.Levels {
+		showLevel(to, &b.Levels[i])
+	}
 }
 
 // whyUnknown returns the reason why the latest start time of the work is not known.

@@ -105,12 +105,19 @@ func newStandWith(t *testing.T, scheduler playground.SchedulerOptions) *stand {
 // emptyStand returns a stand with nodes of 4 GPUs, and a reader without permissions.
 func emptyStand(t *testing.T, nodes int, scheduler playground.SchedulerOptions) *stand {
 	t.Helper()
-	p := playgroundtest.Start(t, playground.Options{
-		CRDs: crds.FS, AuditPolicy: auditPolicy, Scheduler: scheduler,
-		NodeGroups: []playground.NodeGroup{{Count: nodes, Resources: corev1.ResourceList{
+	return standOn(t, scheduler, playground.NodeGroup{Count: nodes})
+}
+
+// standOn returns a stand with the groups of nodes, and a reader without permissions. Each node has
+// 4 GPUs.
+func standOn(t *testing.T, scheduler playground.SchedulerOptions, groups ...playground.NodeGroup) *stand {
+	t.Helper()
+	for i := range groups {
+		groups[i].Resources = corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("64Gi"), "nvidia.com/gpu": resource.MustParse("4"),
-		}}},
-	})
+		}
+	}
+	p := playgroundtest.Start(t, playground.Options{CRDs: crds.FS, AuditPolicy: auditPolicy, Scheduler: scheduler, NodeGroups: groups})
 	s := &stand{T: t, playground: p, kube: kubernetes.NewForConfigOrDie(p.RESTConfig()), objects: dynamic.NewForConfigOrDie(p.RESTConfig())}
 	s.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	s.must(s.kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}, metav1.CreateOptions{}))
