@@ -137,7 +137,7 @@ func TestCascade(t *testing.T) {
 
 // inDomains makes a gang require one domain. of has the domain of each node.
 func inDomains(p *Preemptor, of ...string) *Preemptor {
-	p.Domain = &RequiredDomain{Key: "rack", Of: of}
+	p.Domain = &TopologyLevel{Key: "rack", Of: of}
 	return p
 }
 

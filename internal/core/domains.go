@@ -8,18 +8,6 @@ import (
 	"strings"
 )
 
-// RequiredDomain requires all members of a gang to be in one domain. A domain is the set of nodes
-// with one value of a label, such as a rack.
-type RequiredDomain struct {
-	// Key is the label.
-	Key string `json:"key"`
-	// Homes are the distinct domains of the members that already have a node. It contains "" if one
-	// of these members is on a node in no domain. Further members must use the same domain.
-	Homes []string `json:"homes,omitempty"`
-	// Of has the domain of each node in Snapshot.Nodes, by index; "" for a node in no domain.
-	Of []string `json:"-"`
-}
-
 // DomainObstacle is the reason why no domain can be searched.
 type DomainObstacle string
 
@@ -40,20 +28,21 @@ type domain struct {
 	nodes []int32
 }
 
-// mayUse reports whether the members may be placed in the domain with this name.
-func (r *RequiredDomain) mayUse(name string) bool {
-	return name != "" && (len(r.Homes) == 0 || len(r.Homes) == 1 && r.Homes[0] == name)
+// mayUse reports whether the members may be placed in the domain with this name, if the level is
+// required.
+func (l *TopologyLevel) mayUse(name string) bool {
+	return name != "" && (len(l.Homes) == 0 || len(l.Homes) == 1 && l.Homes[0] == name)
 }
 
-// obstacle returns the reason why the members can use none of the given domains; "" if they can use
-// one.
-func (r *RequiredDomain) obstacle(domains []domain) DomainObstacle {
+// obstacle returns the reason why the members can use none of the given domains of a required
+// level; "" if they can use one.
+func (l *TopologyLevel) obstacle(domains []domain) DomainObstacle {
 	switch {
-	case len(r.Homes) > 1:
+	case len(l.Homes) > 1:
 		return ObstacleSeveralHomes
 	case len(domains) > 0:
 		return ""
-	case len(r.Homes) == 1:
+	case len(l.Homes) == 1:
 		return ObstacleNoHome
 	default:
 		return ObstacleNoDomain
@@ -61,20 +50,20 @@ func (r *RequiredDomain) obstacle(domains []domain) DomainObstacle {
 }
 
 // sentence describes an obstacle for a message.
-func (r *RequiredDomain) sentence(o DomainObstacle) string {
+func (l *TopologyLevel) sentence(o DomainObstacle) string {
 	switch {
 	case o == ObstacleSeveralHomes:
-		homes := make([]string, len(r.Homes))
-		for i, home := range r.Homes {
+		homes := make([]string, len(l.Homes))
+		for i, home := range l.Homes {
 			homes[i] = cmp.Or(home, "none")
 		}
-		return fmt.Sprintf("the members that run must share one value of the node label %s, and are in several: %s", r.Key, strings.Join(homes, ", "))
-	case o == ObstacleNoHome && r.Homes[0] == "":
-		return fmt.Sprintf("members run on nodes without a value of the label %s, so the others have no domain to join", r.Key)
+		return fmt.Sprintf("the members that run must share one value of the node label %s, and are in several: %s", l.Key, strings.Join(homes, ", "))
+	case o == ObstacleNoHome && l.Homes[0] == "":
+		return fmt.Sprintf("members run on nodes without a value of the label %s, so the others have no domain to join", l.Key)
 	case o == ObstacleNoHome:
-		return fmt.Sprintf("members run on nodes with %s=%s, and no node with that label can be used", r.Key, r.Homes[0])
+		return fmt.Sprintf("members run on nodes with %s=%s, and no node with that label can be used", l.Key, l.Homes[0])
 	default:
-		return fmt.Sprintf("the members must share one value of the node label %s, and no node has one", r.Key)
+		return fmt.Sprintf("the members must share one value of the node label %s, and no node has one", l.Key)
 	}
 }
 

@@ -16,7 +16,7 @@ const rackKey = "example.com/rack"
 // inRacks makes a gang require one rack. There are few racks, and some nodes are in no rack.
 func inRacks(pick chooser, s *Snapshot, p *Preemptor) *Preemptor {
 	q := *p
-	q.Domain = &RequiredDomain{Key: rackKey, Of: make([]string, len(s.Nodes))}
+	q.Domain = &TopologyLevel{Key: rackKey, Of: make([]string, len(s.Nodes))}
 	for n := range s.Nodes {
 		q.Domain.Of[n] = []string{"", "r1", "r1", "r2", "r2", "r3"}[pick(6)]
 	}
@@ -213,7 +213,7 @@ func TestRackOfInput(t *testing.T) {
 	gang := func(count int) *Preemptor { return gangOf(10, count, members("m", count, 0, 8)) }
 	tests := map[string]struct {
 		gang         *Preemptor
-		domain       RequiredDomain
+		domain       TopologyLevel
 		wantOutcome  Outcome
 		wantName     string
 		wantVictims  []string
@@ -221,42 +221,42 @@ func TestRackOfInput(t *testing.T) {
 		wantMessage  string
 	}{
 		"the rack that is cheapest to clear": {
-			gang: gang(2), domain: RequiredDomain{Of: racks},
+			gang: gang(2), domain: TopologyLevel{Of: racks},
 			wantOutcome: Preempts, wantName: "a", wantVictims: []string{"p-a1", "p-a2"},
 			wantMessage: "gang of 2 fits on 2 nodes with example.com/rack=a once 2 pods are gone; in b it would be at least 2 pods, one of priority 6 or more",
 		},
 		"the free node has no rack": {
-			gang: gang(1), domain: RequiredDomain{Of: racks},
+			gang: gang(1), domain: TopologyLevel{Of: racks},
 			wantOutcome: Preempts, wantName: "b", wantVictims: []string{"p-b1"},
 			wantMessage: "gang of 1 fits on b1 with example.com/rack=b once 1 pod is gone; in a it would be at least 1 pod, one of priority 5 or more",
 		},
 		"members run in the dearer rack": {
-			gang: gang(1), domain: RequiredDomain{Of: racks, Homes: []string{"a"}},
+			gang: gang(1), domain: TopologyLevel{Of: racks, Homes: []string{"a"}},
 			wantOutcome: Preempts, wantName: "a", wantVictims: []string{"p-a1"},
 			wantMessage: "gang of 1 fits on a1 with example.com/rack=a once 1 pod is gone",
 		},
 		"no rack has enough nodes": {
-			gang: gang(3), domain: RequiredDomain{Of: racks}, wantOutcome: Infeasible,
+			gang: gang(3), domain: TopologyLevel{Of: racks}, wantOutcome: Infeasible,
 			wantMessage: "no domain of example.com/rack has room for the gang; in a, the one of 2 with the most, it needs 8 gpu on 3 nodes; " +
 				"2 nodes have them after preemption (of 5 nodes: 1 without a value of the label example.com/rack)",
 		},
 		"a key that no node has": {
-			gang: gang(2), domain: RequiredDomain{Of: make([]string, 5)},
+			gang: gang(2), domain: TopologyLevel{Of: make([]string, 5)},
 			wantOutcome: Infeasible, wantObstacle: ObstacleNoDomain,
 			wantMessage: "the members must share one value of the node label example.com/rack, and no node has one",
 		},
 		"members run in two racks": {
-			gang: gang(1), domain: RequiredDomain{Of: racks, Homes: []string{"a", "b"}},
+			gang: gang(1), domain: TopologyLevel{Of: racks, Homes: []string{"a", "b"}},
 			wantOutcome: Infeasible, wantObstacle: ObstacleSeveralHomes,
 			wantMessage: "the members that run must share one value of the node label example.com/rack, and are in several: a, b",
 		},
 		"members run on a node without the label": {
-			gang: gang(1), domain: RequiredDomain{Of: racks, Homes: []string{""}},
+			gang: gang(1), domain: TopologyLevel{Of: racks, Homes: []string{""}},
 			wantOutcome: Infeasible, wantObstacle: ObstacleNoHome,
 			wantMessage: "members run on nodes without a value of the label example.com/rack, so the others have no domain to join",
 		},
 		"members run in a rack without usable nodes": {
-			gang: gang(1), domain: RequiredDomain{Of: racks, Homes: []string{"c"}},
+			gang: gang(1), domain: TopologyLevel{Of: racks, Homes: []string{"c"}},
 			wantOutcome: Infeasible, wantObstacle: ObstacleNoHome,
 			wantMessage: "members run on nodes with example.com/rack=c, and no node with that label can be used",
 		},
@@ -288,7 +288,7 @@ func TestRackOfInput(t *testing.T) {
 func TestSurplusStaysInTheRack(t *testing.T) {
 	b := clusterOf("gpu").node("a1", 8).node("a2", 8).node("b1", 8).node("b2", 8).node("b3", 8).pod("p-b3", "b3", 20, 8)
 	p := gangOf(10, 1, members("m", 3, 0, 8))
-	p.Domain = &RequiredDomain{Key: rackKey, Of: []string{"a", "a", "b", "b", "b"}}
+	p.Domain = &TopologyLevel{Key: rackKey, Of: []string{"a", "a", "b", "b", "b"}}
 	for _, minCount := range []int{0, 1} {
 		p.MinCount = minCount
 		d, err := Decide(b.snapshot(), p, nil)
@@ -317,7 +317,7 @@ func TestRackForMostMembers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := clusterOf("gpu").node("a", 8).node("b", 16).node("c", 24)
 			p := gangOf(10, 1, members("m", tt.members, 0, 8))
-			p.Domain = &RequiredDomain{Key: rackKey, Of: []string{"a", "b", "c"}}
+			p.Domain = &TopologyLevel{Key: rackKey, Of: []string{"a", "b", "c"}}
 			d, err := Decide(b.snapshot(), p, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -334,7 +334,7 @@ func TestRackForMostMembers(t *testing.T) {
 func TestNominatedRackIsKept(t *testing.T) {
 	b := clusterOf("gpu").node("a1", 8).node("a2", 8).node("b1", 8).node("b2", 8).pod("p-a2", "a2", 20, 4)
 	p := gangOf(10, 1, members("m", 1, 0, 4))
-	p.Domain = &RequiredDomain{Key: rackKey, Of: []string{"a", "a", "b", "b"}}
+	p.Domain = &TopologyLevel{Key: rackKey, Of: []string{"a", "a", "b", "b"}}
 	p.Nominated = []Placement{{Member: "m-00", UID: "uid-m-00", Node: "b2"}}
 	d, err := Decide(b.snapshot(), p, nil)
 	if err != nil {
@@ -348,9 +348,9 @@ func TestNominatedRackIsKept(t *testing.T) {
 func TestRackOfBadInput(t *testing.T) {
 	b := clusterOf("gpu").node("a", 8)
 	pod := podOf(1, 1)
-	pod.Domain = &RequiredDomain{Key: rackKey, Of: []string{"r"}}
+	pod.Domain = &TopologyLevel{Key: rackKey, Of: []string{"r"}}
 	short := gangOf(1, 1, members("m", 1, 0, 1))
-	short.Domain = &RequiredDomain{Key: rackKey}
+	short.Domain = &TopologyLevel{Key: rackKey}
 	for _, p := range []*Preemptor{pod, short} {
 		if _, err := Decide(b.snapshot(), p, nil); !errors.Is(err, ErrBadInput) || !strings.Contains(err.Error(), rackKey) && p == short {
 			t.Errorf("error %v, want ErrBadInput", err)
@@ -381,7 +381,7 @@ func rackCase(nodes, perRack int, flat bool) (*Snapshot, *Preemptor) {
 	pick := fromRand(1)
 	c := NewCluster([]string{"gpu"})
 	p := gangOf(100, 64, members("m", 64, 0, 1))
-	p.Domain = &RequiredDomain{Key: rackKey}
+	p.Domain = &TopologyLevel{Key: rackKey}
 	for n := range nodes {
 		name := fmt.Sprintf("n%05d", n)
 		state := &NodeState{Node: Node{Name: name, Free: Amounts{0}, Allocatable: Amounts{64}}}

@@ -17,7 +17,7 @@ type levelSearch struct {
 type level struct {
 	*search
 	// domains are the domains of the level; nil for the entry without a preference.
-	domains *RequiredDomain
+	domains *TopologyLevel
 	// decision is the outcome of the search; nil if the level was not searched.
 	decision *Decision
 }
@@ -140,7 +140,7 @@ func isSubset(a, b map[victimCause]bool) bool {
 // replaced.
 func (sr *search) withoutLevel() (Decision, bool) {
 	hasHome := sr.p.Domain != nil && len(sr.p.Domain.Homes) > 0 ||
-		slices.ContainsFunc(sr.p.Preferred, func(l PreferredLevel) bool { return len(l.Homes) > 0 })
+		slices.ContainsFunc(sr.p.Preferred, func(l TopologyLevel) bool { return len(l.Homes) > 0 })
 	if hasHome || len(sr.v.c.byName) == 0 {
 		return Decision{}, false
 	}

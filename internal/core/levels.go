@@ -2,17 +2,18 @@ package core
 
 import "slices"
 
-// PreferredLevel is a node label whose value the members of a gang should share, if possible. A
-// gang may have several levels, the nearest first, such as rack and zone. A domain of a level is
-// the set of nodes with one value. Nodes with one value may be in several domains of a farther
-// level, such as racks of equal name in two zones. In this case, they form one domain for each of
-// those domains, with a longer name.
-type PreferredLevel struct {
+// TopologyLevel is a node label whose value divides the nodes into topology domains, such as racks
+// or zones. A gang may require that all its members are in one domain of a level, and prefer
+// levels, the nearest first. A required domain is the set of nodes with one value. At a preferred
+// level, nodes with one value may be in several domains of a farther level, such as racks of equal
+// name in two zones. In this case, they form one domain for each of those domains, with a longer
+// name.
+type TopologyLevel struct {
 	// Key is the label.
 	Key string `json:"key"`
 	// Homes has the distinct domains of the members that already have a node. It contains "" if one
-	// of these members is on a node without the label. Further members should use one of the
-	// domains other than "".
+	// of these members is on a node in no domain. If the level is required, further members must
+	// use the same domain. If it is preferred, they should use one of the domains other than "".
 	Homes []string `json:"homes,omitempty"`
 	// Of has the domain of each node in Snapshot.Nodes, by index; "" for a node in no domain.
 	Of []string `json:"-"`
@@ -34,16 +35,17 @@ const (
 // without a member that has a node.
 const ObstacleNoPreferredDomain DomainObstacle = "NoPreferredDomain"
 
-// isHome reports whether further members should use the domain with this name.
-func (l *PreferredLevel) isHome(name string) bool {
+// isHome reports whether further members should use the domain with this name, if the level is
+// preferred.
+func (l *TopologyLevel) isHome(name string) bool {
 	return name != "" && (len(l.Homes) == 0 || slices.Contains(l.Homes, name))
 }
 
 // confinement converts the domains of the level to required domains, to search this level. If the
 // gang also requires a domain, nodes with one value in several required domains form several
 // domains.
-func (l *PreferredLevel) confinement(required *RequiredDomain) *RequiredDomain {
-	r := &RequiredDomain{Key: l.Key, Of: make([]string, len(l.Of))}
+func (l *TopologyLevel) confinement(required *TopologyLevel) *TopologyLevel {
+	r := &TopologyLevel{Key: l.Key, Of: make([]string, len(l.Of))}
 	around, isShared := make(map[string]string), make(map[string]bool)
 	for n, name := range l.Of {
 		if !l.isHome(name) || required != nil && !required.mayUse(required.Of[n]) {
@@ -68,13 +70,13 @@ func (l *PreferredLevel) confinement(required *RequiredDomain) *RequiredDomain {
 }
 
 // hasDomain reports whether any of the given nodes, by index, has a value of the label.
-func (l *PreferredLevel) hasDomain(nodes []int32) bool {
+func (l *TopologyLevel) hasDomain(nodes []int32) bool {
 	return slices.ContainsFunc(nodes, func(n int32) bool { return l.Of[n] != "" })
 }
 
-// confined returns a copy of the problem. Its members must be in one domain of the given
-// RequiredDomain. The copy uses the same cached answers of the oracle as v.
-func (v *problem) confined(to *RequiredDomain) *problem {
+// confined returns a copy of the problem. Its members must be in one domain of the given level. The
+// copy uses the same cached answers of the oracle as v.
+func (v *problem) confined(to *TopologyLevel) *problem {
 	w, p := *v, *v.p
 	p.Domain = to
 	w.p, w.domains, w.within = &p, nil, nil

@@ -22,12 +22,12 @@ func inLevels(pick chooser, s *Snapshot, p *Preemptor) *Preemptor {
 		racks[n] = []string{"", "r1", "r1", "r2", "r2", "r3"}[pick(6)]
 		zones[n] = []string{"", "z1", "z1", "z2", "z2"}[pick(5)]
 	}
-	q.Preferred = []PreferredLevel{{Key: rackKey, Of: racks}}
+	q.Preferred = []TopologyLevel{{Key: rackKey, Of: racks}}
 	switch pick(3) {
 	case 0:
-		q.Preferred = append(q.Preferred, PreferredLevel{Key: zoneKey, Of: zones})
+		q.Preferred = append(q.Preferred, TopologyLevel{Key: zoneKey, Of: zones})
 	case 1:
-		q.Domain = &RequiredDomain{Key: zoneKey, Of: zones}
+		q.Domain = &TopologyLevel{Key: zoneKey, Of: zones}
 	}
 	if pick(2) == 0 {
 		q.LevelRule = NearerLevel
@@ -253,7 +253,7 @@ func TestLevelRule(t *testing.T) {
 	tests := map[string]struct {
 		cluster     *build
 		members     int
-		levels      []PreferredLevel
+		levels      []TopologyLevel
 		required    []string
 		homes       []string
 		rule        LevelRule
@@ -301,7 +301,7 @@ func TestLevelRule(t *testing.T) {
 		},
 		"the second level": {
 			cluster: nodes(), members: 3, wantOutcome: Fits, wantName: "k",
-			levels:      []PreferredLevel{{Key: rackKey, Of: racks}, {Key: "example.com/block", Of: []string{"k", "k", "k", "k", "l"}}},
+			levels:      []TopologyLevel{{Key: rackKey, Of: racks}, {Key: "example.com/block", Of: []string{"k", "k", "k", "k", "l"}}},
 			wantMessage: "gang of 3 fits on 3 nodes with example.com/block=k; example.com/rack a has room for 2 of 3 now, the most of its level",
 		},
 		"the rack of the other members": {
@@ -321,11 +321,11 @@ func TestLevelRule(t *testing.T) {
 			wantMessage: "gang of 2 fits on 2 nodes with example.com/rack=b",
 		},
 		"a key that no node has": {
-			cluster: full(), members: 1, levels: []PreferredLevel{{Key: rackKey, Of: make([]string, 5)}}, wantOutcome: Infeasible,
+			cluster: full(), members: 1, levels: []TopologyLevel{{Key: rackKey, Of: make([]string, 5)}}, wantOutcome: Infeasible,
 			wantMessage: "the members prefer one value of the node label example.com/rack, and no node has one",
 		},
 		"a key that no node has any more": {
-			cluster: nodes(), members: 1, levels: []PreferredLevel{{Key: rackKey, Of: make([]string, 5), Homes: []string{""}}}, wantOutcome: Fits,
+			cluster: nodes(), members: 1, levels: []TopologyLevel{{Key: rackKey, Of: make([]string, 5), Homes: []string{""}}}, wantOutcome: Fits,
 			wantMessage: "gang of 1 fits on a1",
 		},
 		"a level above the required one has no effect": {
@@ -338,10 +338,10 @@ func TestLevelRule(t *testing.T) {
 			p := gangOf(10, tt.members, members("m", tt.members, 0, 8))
 			p.LevelRule, p.Preferred = tt.rule, tt.levels
 			if p.Preferred == nil {
-				p.Preferred = []PreferredLevel{{Key: rackKey, Of: racks, Homes: tt.homes}}
+				p.Preferred = []TopologyLevel{{Key: rackKey, Of: racks, Homes: tt.homes}}
 			}
 			if tt.required != nil {
-				p.Domain = &RequiredDomain{Key: zoneKey, Of: tt.required}
+				p.Domain = &TopologyLevel{Key: zoneKey, Of: tt.required}
 			}
 			d, err := Decide(tt.cluster.snapshot(), p, nil)
 			if err != nil {
@@ -371,27 +371,27 @@ func TestLevelRule(t *testing.T) {
 
 // TestLevelsOfBadInput checks the errors for invalid levels.
 func TestLevelsOfBadInput(t *testing.T) {
-	level := func(key string) PreferredLevel { return PreferredLevel{Key: key, Of: []string{"r"}} }
+	level := func(key string) TopologyLevel { return TopologyLevel{Key: key, Of: []string{"r"}} }
 	for name, tt := range map[string]struct {
 		p         *Preemptor
-		preferred []PreferredLevel
+		preferred []TopologyLevel
 		required  string
 		rule      LevelRule
 		want      string
 	}{
-		"a pod":              {p: podOf(1, 1), preferred: []PreferredLevel{level(rackKey)}, want: "only gangs"},
-		"no key":             {preferred: []PreferredLevel{level("")}, want: `label ""`},
-		"a node is missing":  {preferred: []PreferredLevel{{Key: rackKey}}, want: "0 of 1 nodes"},
-		"a key twice":        {preferred: []PreferredLevel{level(rackKey), level(rackKey)}, want: "twice"},
-		"the required key":   {preferred: []PreferredLevel{level(rackKey)}, required: rackKey, want: "twice"},
-		"a rule not defined": {preferred: []PreferredLevel{level(rackKey)}, rule: "Best", want: `"Best"`},
+		"a pod":              {p: podOf(1, 1), preferred: []TopologyLevel{level(rackKey)}, want: "only gangs"},
+		"no key":             {preferred: []TopologyLevel{level("")}, want: `label ""`},
+		"a node is missing":  {preferred: []TopologyLevel{{Key: rackKey}}, want: "0 of 1 nodes"},
+		"a key twice":        {preferred: []TopologyLevel{level(rackKey), level(rackKey)}, want: "twice"},
+		"the required key":   {preferred: []TopologyLevel{level(rackKey)}, required: rackKey, want: "twice"},
+		"a rule not defined": {preferred: []TopologyLevel{level(rackKey)}, rule: "Best", want: `"Best"`},
 	} {
 		p := tt.p
 		if p == nil {
 			p = gangOf(1, 1, members("m", 1, 0, 1))
 		}
 		if p.Preferred, p.LevelRule = tt.preferred, tt.rule; tt.required != "" {
-			p.Domain = &RequiredDomain{Key: tt.required, Of: []string{"r"}}
+			p.Domain = &TopologyLevel{Key: tt.required, Of: []string{"r"}}
 		}
 		if _, err := Decide(clusterOf("gpu").node("a", 8).snapshot(), p, nil); !errors.Is(err, ErrBadInput) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want ErrBadInput with %q", name, err, tt.want)
@@ -421,7 +421,7 @@ func TestCascadeOfLevels(t *testing.T) {
 				pod("a1", "a", 5, 6, startedAt(5)).pod("b1", "b", 5, 6, startedAt(5)).pod("c1", "c", 5, 3, startedAt(9)).pod("d1", "d", 5, 3, startedAt(9)).
 				pod("e1", "e", tt.lowest, 4).pod("f1", "f", tt.lowest, 4).snapshot()
 			p := gangOf(10, 2, members("w", 2, 0, 8))
-			p.Preferred = []PreferredLevel{{Key: rackKey, Of: []string{"x", "x", "", "", "", ""}}}
+			p.Preferred = []TopologyLevel{{Key: rackKey, Of: []string{"x", "x", "", "", "", ""}}}
 			p.Cascade, p.LevelRule = tt.mode, tt.rule
 			d := mustDecide(t, s, p, replacing{})
 			if got := victimNames(&d); !slices.Equal(got, tt.wantVictims) {
@@ -452,10 +452,10 @@ func TestLevelsShareTheirAnswers(t *testing.T) {
 	s := clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8).
 		pod("p-a", "a", 5, 8).pod("p-b", "b", 5, 8).pod("p-c", "c", 5, 8).snapshot()
 	p := gangOf(10, 2, members("m", 2, 0, 8))
-	p.Preferred = []PreferredLevel{
+	p.Preferred = []TopologyLevel{
 		{Key: rackKey, Of: []string{"r", "r", "s"}}, {Key: "example.com/block", Of: []string{"k", "k", "k"}},
 	}
-	p.Domain = &RequiredDomain{Key: zoneKey, Of: []string{"z", "z", "z"}}
+	p.Domain = &TopologyLevel{Key: zoneKey, Of: []string{"z", "z", "z"}}
 	o := askedOnce{asked: make(map[int]int)}
 	if d := mustDecide(t, s, p, o); d.Outcome != Preempts {
 		t.Fatal(d.Message)
@@ -476,7 +476,7 @@ func TestRoomOfDomains(t *testing.T) {
 	b := clusterOf("gpu").node("a1", 8).node("a2", 8).node("b1", 8).node("b2", 8)
 	b.pod("p-a1", "a1", 5, 8).pod("p-b1", "b1", 20, 8).pod("p-b2", "b2", 30, 4)
 	p := gangOf(10, 3, members("m", 3, 0, 8))
-	p.Domain = &RequiredDomain{Key: rackKey, Of: []string{"a", "a", "b", "b"}}
+	p.Domain = &TopologyLevel{Key: rackKey, Of: []string{"a", "a", "b", "b"}}
 	d, err := Decide(b.snapshot(), p, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -497,7 +497,7 @@ func BenchmarkLevels(b *testing.B) {
 	for _, perRack := range []int{8, 32} {
 		b.Run(fmt.Sprintf("%d nodes each", perRack), func(b *testing.B) {
 			s, p := rackCase(5000, perRack, false)
-			p.Preferred, p.Domain = []PreferredLevel{{Key: rackKey, Of: p.Domain.Of}}, nil
+			p.Preferred, p.Domain = []TopologyLevel{{Key: rackKey, Of: p.Domain.Of}}, nil
 			for b.Loop() {
 				d, err := Decide(s, p, nil)
 				if err != nil || d.Outcome != Preempts {

@@ -182,8 +182,8 @@ func TestFullestDomain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			required, preferred := gangOf(10, 4, members("m", 4, 0, 1)), gangOf(10, 4, members("m", 4, 0, 1))
-			required.Domain = &RequiredDomain{Key: rackKey, Of: racks}
-			preferred.Preferred = []PreferredLevel{{Key: rackKey, Of: racks}}
+			required.Domain = &TopologyLevel{Key: rackKey, Of: racks}
+			preferred.Preferred = []TopologyLevel{{Key: rackKey, Of: racks}}
 			nearer := *preferred
 			nearer.LevelRule = NearerLevel
 			for _, p := range []*Preemptor{required, preferred, &nearer} {

@@ -249,12 +249,12 @@ func (c *DomainChoice) nextBest() string {
 
 // roomiestPhrase returns a phrase that names the domain with the most room. The message continues
 // with the missing room.
-func (r *RequiredDomain) roomiestPhrase(c *DomainChoice, d *domain) string {
+func (l *TopologyLevel) roomiestPhrase(c *DomainChoice, d *domain) string {
 	switch {
-	case len(r.Homes) > 0:
-		return fmt.Sprintf("in %s=%s, where the other members are, it ", r.Key, d.name)
+	case len(l.Homes) > 0:
+		return fmt.Sprintf("in %s=%s, where the other members are, it ", l.Key, d.name)
 	case c.Domains == 1:
-		return fmt.Sprintf("in %s=%s, the only domain, it ", r.Key, d.name)
+		return fmt.Sprintf("in %s=%s, the only domain, it ", l.Key, d.name)
 	}
-	return fmt.Sprintf("no domain of %s has room for the gang; in %s, the one of %d with the most, it ", r.Key, d.name, c.Domains)
+	return fmt.Sprintf("no domain of %s has room for the gang; in %s, the one of %d with the most, it ", l.Key, d.name, c.Domains)
 }

@@ -95,7 +95,7 @@ func (sr *search) domainOfNodes(nodes []int32) *DomainChoice {
 }
 
 // choice returns the choice at a preferred level, for members on the given nodes.
-func (l *level) choice(of *PreferredLevel, nodes []int32) LevelChoice {
+func (l *level) choice(of *TopologyLevel, nodes []int32) LevelChoice {
 	c := LevelChoice{Key: of.Key, Domains: len(l.v.domains)}
 	if d := l.decision; d != nil {
 		c.Outcome, c.Score, c.Groups, c.Pods, c.Cascade = d.Outcome, d.Score, victimGroups(d), victimPods(d), d.Cascade

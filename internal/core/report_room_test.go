@@ -17,7 +17,7 @@ func TestDomainNotes(t *testing.T) {
 	tests := map[string]struct {
 		members  int
 		required []string
-		levels   []PreferredLevel
+		levels   []TopologyLevel
 		want     []string
 	}{
 		"no domain": {members: 2},
@@ -38,7 +38,7 @@ func TestDomainNotes(t *testing.T) {
 			},
 		},
 		"a preferred rack that is too small": {
-			members: 3, levels: []PreferredLevel{{Key: "rack", Of: racks}, {Key: "zone", Of: zones}},
+			members: 3, levels: []TopologyLevel{{Key: "rack", Of: racks}, {Key: "zone", Of: zones}},
 			want: []string{
 				"rack=a: room for 1 of 3 now, for 2 after preemption",
 				"rack=b: room for 0 of 3 now, for 2 after preemption",
@@ -47,7 +47,7 @@ func TestDomainNotes(t *testing.T) {
 			},
 		},
 		"a preferred rack that no node has": {
-			members: 1, levels: []PreferredLevel{{Key: "rack", Of: make([]string, 6)}},
+			members: 1, levels: []TopologyLevel{{Key: "rack", Of: make([]string, 6)}},
 			want: []string{"rack: NoPreferredDomain"},
 		},
 	}
@@ -55,7 +55,7 @@ func TestDomainNotes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := gangOf(10, tt.members, members("m", tt.members, 0, 8))
 			if p.Preferred = tt.levels; tt.required != nil {
-				p.Domain = &RequiredDomain{Key: "rack", Of: tt.required}
+				p.Domain = &TopologyLevel{Key: "rack", Of: tt.required}
 			}
 			d, err := Decide(cluster().snapshot(), p, nil)
 			if err != nil {
@@ -81,7 +81,7 @@ func TestDomainNotesOfClasses(t *testing.T) {
 		want []string
 	}{
 		"required": {
-			set: func(p *Preemptor) { p.Domain = &RequiredDomain{Key: "rack", Of: racks} },
+			set: func(p *Preemptor) { p.Domain = &TopologyLevel{Key: "rack", Of: racks} },
 			want: []string{
 				"rack=c: room for 1 of 3 now, for 2 after preemption",
 				"rack=a: room for 1 of 3 now",
@@ -89,7 +89,7 @@ func TestDomainNotesOfClasses(t *testing.T) {
 			},
 		},
 		"preferred, as things are": {
-			set:  func(p *Preemptor) { p.Preferred = []PreferredLevel{{Key: "rack", Of: racks}} },
+			set:  func(p *Preemptor) { p.Preferred = []TopologyLevel{{Key: "rack", Of: racks}} },
 			want: []string{"rack=a: room for 1 of 3 now", "rack=b: room for 1 of 3 now", "rack=c: room for 1 of 3 now"},
 		},
 	} {

@@ -238,11 +238,11 @@ type Preemptor struct {
 	MinCount int `json:"minCount"`
 	// Classes are the members to place, grouped by equal scheduling needs.
 	Classes []Class `json:"-"`
-	// Domain requires that all members of a gang are in one domain; nil if the gang has no such
-	// rule.
-	Domain *RequiredDomain `json:"domain,omitempty"`
+	// Domain is the level that the gang requires: all members are in one of its domains. It is nil
+	// for a gang without such a level.
+	Domain *TopologyLevel `json:"domain,omitempty"`
 	// Preferred are the levels whose domains the members of a gang should share, the nearest first.
-	Preferred []PreferredLevel `json:"preferred,omitempty"`
+	Preferred []TopologyLevel `json:"preferred,omitempty"`
 	// LevelRule selects between a nearer level and a lower cost.
 	LevelRule LevelRule `json:"levelRule,omitempty"`
 	// Nominated are the placements of an earlier decision, in their original order. The search uses

@@ -175,7 +175,7 @@ func shown(d core.Decision) core.Decision {
 	p := &d.Preemptor
 	p.Classes, p.Nominated, p.Limits = nil, nil, nil
 	if r := p.Domain; r != nil {
-		p.Domain = &core.RequiredDomain{Key: r.Key, Homes: r.Homes}
+		p.Domain = &core.TopologyLevel{Key: r.Key, Homes: r.Homes}
 	}
 	p.Preferred = slices.Clone(p.Preferred)
 	for i := range p.Preferred {

@@ -134,8 +134,8 @@ func TestMembersAreNotKept(t *testing.T) {
 	t.Parallel()
 	log := New(Options{})
 	gang := urgent(16)
-	gang.Domain = &core.RequiredDomain{Key: "zone", Of: slices.Repeat([]string{"z"}, len(small().Nodes))}
-	gang.Preferred = []core.PreferredLevel{{Key: "rack", Of: slices.Repeat([]string{"r"}, len(small().Nodes))}}
+	gang.Domain = &core.TopologyLevel{Key: "zone", Of: slices.Repeat([]string{"z"}, len(small().Nodes))}
+	gang.Preferred = []core.TopologyLevel{{Key: "rack", Of: slices.Repeat([]string{"r"}, len(small().Nodes))}}
 	log.Record(made(t, small(), gang))
 	if gang.Domain.Of == nil || gang.Preferred[0].Of == nil {
 		t.Error("Recording changed the preemptor")

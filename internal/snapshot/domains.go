@@ -14,10 +14,10 @@ import (
 // [View.RequiredDomain]. A domain is always inside one domain of each farther level. The same label
 // value may occur in several domains of a farther level. The names of such domains then begin with
 // the values of the farther levels: "zone-a/rack-1".
-func (v *View) PreferredLevels(keys, members []string) []core.PreferredLevel {
-	levels := make([]core.PreferredLevel, 0, len(keys))
+func (v *View) PreferredLevels(keys, members []string) []core.TopologyLevel {
+	levels := make([]core.TopologyLevel, 0, len(keys))
 	for i, key := range keys {
-		l := core.PreferredLevel{Key: key}
+		l := core.TopologyLevel{Key: key}
 		l.Of, l.Homes = v.divide(members, DomainNames(key, keys[i+1:], v.labels(members)))
 		levels = append(levels, l)
 	}
@@ -27,8 +27,8 @@ func (v *View) PreferredLevels(keys, members []string) []core.PreferredLevel {
 // RequiredDomain returns the topology domains for a gang: the values of the label key on the nodes
 // of the View. members are the nodes of the gang's members. If the View has none of these nodes,
 // the domain of the members is unknown. This has the same effect as nodes without the label.
-func (v *View) RequiredDomain(key string, members []string) *core.RequiredDomain {
-	r := &core.RequiredDomain{Key: key}
+func (v *View) RequiredDomain(key string, members []string) *core.TopologyLevel {
+	r := &core.TopologyLevel{Key: key}
 	r.Of, r.Homes = v.divide(members, func(labels map[string]string) string { return labels[key] })
 	return r
 }

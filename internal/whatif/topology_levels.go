@@ -73,7 +73,7 @@ func mayUse(name string, homes []string) bool {
 // preferredLevel returns a preferred level. key is its label, and farther has the labels of the
 // farther preferred levels. required is the required domain; nil for none. The names of domains are
 // the names in decisions.
-func preferredLevel(nodes []*corev1.Node, key string, farther, homes []string, required *core.RequiredDomain) topologyLevel {
+func preferredLevel(nodes []*corev1.Node, key string, farther, homes []string, required *core.TopologyLevel) topologyLevel {
 	nameOf := snapshot.DomainNames(key, farther, labelsOf(nodes))
 	l := topologyLevel{key: key, domainOf: make(map[string]string)}
 	around, isShared := make(map[string]string), make(map[string]bool)
