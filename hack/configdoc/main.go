@@ -12,6 +12,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ import (
 var intro string
 
 func main() {
-	source := flag.String("source", "api/config/v1alpha1/types.go", "the file with the types")
+	source := flag.String("source", "api/config/v1alpha1", "the folder with the types")
 	out := flag.String("out", "docs/configuration.md", "the file to write")
 	flag.Parse()
 	if err := run(*source, *out); err != nil {
@@ -44,21 +45,30 @@ func run(source, out string) error {
 	return os.WriteFile(out, b.Bytes(), 0o644)
 }
 
-// structs returns the struct types of a Go file by name.
-func structs(file string) (map[string]*ast.StructType, error) {
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+// structs returns the struct types of the Go files in a folder by name, without tests.
+func structs(folder string) (map[string]*ast.StructType, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
-		return nil, fmt.Errorf("read the types: %w", err)
+		return nil, fmt.Errorf("find the types: %w", err)
 	}
 	out := make(map[string]*ast.StructType)
-	ast.Inspect(parsed, func(n ast.Node) bool {
-		if spec, ok := n.(*ast.TypeSpec); ok {
-			if s, ok := spec.Type.(*ast.StructType); ok {
-				out[spec.Name.Name] = s
-			}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
 		}
-		return true
-	})
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			return nil, fmt.Errorf("read the types: %w", err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if s, ok := spec.Type.(*ast.StructType); ok {
+					out[spec.Name.Name] = s
+				}
+			}
+			return true
+		})
+	}
 	return out, nil
 }
 
