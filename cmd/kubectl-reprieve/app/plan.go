@@ -302,18 +302,7 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool)
 		}
 		said = step.Message
 		fmt.Fprintf(to, "\n%s: %s\n", a.paint(bold, title(r)), step.Message)
-		all := make([]mention, len(step.Victims))
-		for j, v := range step.Victims {
-			all[j] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %s, rule %s, %s, %s", core.ToldPriority(v.Priority, v.RaisedBy), v.Rule, plural(len(v.Pods), "pod"), lossOf(&v))}
-		}
-		if !wide {
-			all = of.grouped(all)
-		}
-		for _, m := range all {
-			fmt.Fprintf(to, "  - %s: %s\n", m.unit, m.said)
-		}
-		showBrokenGangs(to, step)
-		showByPriority(to, step)
+		showVictims(to, step, of, wide, func(v *whatif.Victim) string { return plural(len(v.Pods), "pod") + ", " + lossOf(v) })
 		for _, note := range step.DomainNotes {
 			fmt.Fprintf(to, "  Domain %s\n", note)
 		}

@@ -118,13 +118,8 @@ func (a *asking) protected(ctx context.Context, shown *progress, namespace strin
 	}
 	if about != nil {
 		answer.Subject = about.name()
-		switch exists, err := about.find(asked); {
-		case err != nil:
+		if err := about.findRunning(asked); err != nil {
 			return nil, err
-		case !exists:
-			return nil, about.missing(asked.objects, "")
-		case len(about.placed()) == 0:
-			return nil, notFound(fmt.Errorf("%s has no pod that runs", about.name()))
 		}
 	}
 	cluster, err := whatif.New(ctx, asked.objects, asked.cfg)

@@ -25,6 +25,20 @@ func meantKind(word string) string {
 	return ""
 }
 
+// findRunning finds the subject in the objects. It returns an error if the subject does not exist,
+// or if no pod of the subject runs.
+func (s *subject) findRunning(asked *question) error {
+	switch exists, err := s.find(asked); {
+	case err != nil:
+		return err
+	case !exists:
+		return s.missing(asked.objects, "")
+	case len(s.placed()) == 0:
+		return notFound(fmt.Errorf("%s has no pod that runs", s.name()))
+	}
+	return nil
+}
+
 // missing returns the error for a subject that does not exist. The error suggests a similar name,
 // namespace or kind. more is additional text.
 func (s *subject) missing(objects *inventory.Inventory, more string) error {

@@ -44,13 +44,8 @@ func (a *asking) threats(ctx context.Context, shown *progress, about *subject) (
 	if err != nil {
 		return nil, err
 	}
-	switch exists, err := about.find(asked); {
-	case err != nil:
+	if err := about.findRunning(asked); err != nil {
 		return nil, err
-	case !exists:
-		return nil, about.missing(asked.objects, "")
-	case len(about.placed()) == 0:
-		return nil, notFound(fmt.Errorf("%s has no pod that runs", about.name()))
 	}
 	cluster, err := whatif.New(ctx, asked.objects, asked.cfg)
 	if err != nil {

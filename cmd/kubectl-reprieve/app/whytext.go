@@ -144,12 +144,13 @@ func showChoice(to io.Writer, c *choice, wide bool) {
 	}
 }
 
-// showVictims prints the victims of a decision. If wide is false, victims of one owner with the
-// same cost share a line.
-func showVictims(to io.Writer, step *whatif.Step, of owners, wide bool) {
+// showVictims prints the victims of a decision, each with its cost. If wide is false, victims of
+// one owner with the same cost share a line.
+func showVictims(to io.Writer, step *whatif.Step, of owners, wide bool, cost func(*whatif.Victim) string) {
 	all := make([]mention, len(step.Victims))
-	for i, v := range step.Victims {
-		all[i] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %s, rule %s, %s", core.ToldPriority(v.Priority, v.RaisedBy), v.Rule, lossOf(&v))}
+	for i := range step.Victims {
+		v := &step.Victims[i]
+		all[i] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %s, rule %s, %s", core.ToldPriority(v.Priority, v.RaisedBy), v.Rule, cost(v))}
 	}
 	if !wide {
 		all = of.grouped(all)
@@ -179,7 +180,7 @@ func showDecision(to io.Writer, answer *whyAnswer, wide bool) {
 		fmt.Fprintf(to, "%s: it waits for pods that are leaving; %s.\n", saysNext, step.Message)
 	case core.Preempts:
 		fmt.Fprintf(to, "%s: it preempts; %s.\n", saysNext, step.Message)
-		showVictims(to, step, answer.owners, wide)
+		showVictims(to, step, answer.owners, wide, lossOf)
 	default:
 		fmt.Fprintf(to, "%s: %s.\n", saysMissing, step.Message)
 	}
