@@ -301,6 +301,7 @@ func (sh *randomShape) countLost(pick chooser, s *Snapshot, p *Preemptor) (*Snap
 	if sh.lost {
 		p.Order, p.Now, p.Devices = OrderLostWork, 20e9, Amounts{1000, 0}[:len(s.Resources)]
 		p.Restart = int64(max(pick(6)-3, 0)) * 1e9
+		p.Step, p.PodCost = int64(max(pick(8)-3, 0))*1e9, int64(max(pick(8)-4, 0))*2e9
 		tree, _ := fairshare.NewTree(len(s.Resources), []fairshare.Queue{queue("silent", silentCap(int64(pick(22))*1e9))})
 		s.Queues = &Queues{Tree: tree, Shares: []Amounts{make(Amounts, len(s.Resources))}}
 		for u := range s.Units {

@@ -46,7 +46,8 @@ func (a *aftermath) replacementOf(unit *Unit) *Preemptor {
 		Namespace: unit.Namespace, Name: unit.Name, UID: unit.UID, Gang: unit.Group,
 		Priority: int32(int64(unit.OwnPriority()) - unit.RaisedBy), Queue: unit.queue(), PodGroup: unit.PodGroup, MinCount: len(unit.Pods),
 		IgnoresTolerations: by.IgnoresTolerations, Now: by.Now, MinRuntime: by.MinRuntime,
-		Order: by.Order, CountsStops: by.CountsStops, Bands: by.Bands, Devices: by.Devices, Restart: by.Restart, Limits: by.Limits,
+		Order: by.Order, CountsStops: by.CountsStops, Bands: by.Bands, Devices: by.Devices, Restart: by.Restart, Step: by.Step, PodCost: by.PodCost,
+		Limits: by.Limits,
 	}
 	if elastic(unit) {
 		p.Gang, p.Name, p.UID, p.MinCount = true, unit.GroupName, unit.PodGroup, int(unit.Membership.MinCount)

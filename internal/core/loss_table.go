@@ -5,8 +5,6 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
-
-	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // lossTable has the parts of lost work that do not depend on the time of the decision: the rate and
@@ -30,19 +28,20 @@ type unitLoss struct {
 	// most is the maximum time since begin that counts. restart is added to it. Both are in
 	// nanoseconds.
 	most, restart int64
+	// pods is the number of pods.
+	pods int32
 	// gang is the number of the gang that falls below minCount if the unit is evicted; 0 for none.
 	gang int32
 }
 
 // nodeLoss has data for a lower bound of the lost work on one node.
 type nodeLoss struct {
-	// rate is the lowest rate of the units. others is the number of units with rate 0 or with a
-	// maximum.
-	rate   int64
-	others int
-	// begins has one entry for each number k of units, from 0. The entry is the sum of the k latest
-	// values of unitLoss.begin minus restart, in seconds since 1970. Units counted in others are
-	// not included.
+	// rate is the lowest rate of the units, and restart the shortest time of a restart, in
+	// nanoseconds. others is the number of units with rate 0 or with a maximum. These units are not
+	// included in the other fields.
+	rate, restart int64
+	others        int
+	// begins has the values of unitLoss.begin, the latest first.
 	begins []int64
 	// grouped is true if a unit of the node is a member of a gang.
 	grouped bool
@@ -104,7 +103,7 @@ func (t *lossTable) update(s *Snapshot, c *columns, nodes map[int32]bool) {
 	l := newLosses(s, math.MaxInt64, t.lossSettings)
 	var begins []int64
 	for n := range nodes {
-		node := nodeLoss{rate: math.MaxInt64}
+		node := nodeLoss{rate: math.MaxInt64, restart: math.MaxInt64}
 		begins = begins[:0]
 		for _, u := range c.nodes[n].units {
 			unit := l.growth(u)
@@ -115,15 +114,12 @@ func (t *lossTable) update(s *Snapshot, c *columns, nodes map[int32]bool) {
 				node.others++
 				continue
 			}
-			node.rate, begins = min(node.rate, unit.rate), append(begins, unit.begin-unit.restart)
+			node.rate, node.restart = min(node.rate, unit.rate), min(node.restart, unit.restart)
+			begins = append(begins, unit.begin)
 		}
 		slices.Sort(begins)
-		node.begins = t.nodes[n].begins[:0]
-		node.begins = append(node.begins, 0)
-		for i, begin := range slices.Backward(begins) {
-			// Losses count whole seconds, so round begin up to a full second.
-			node.begins = append(node.begins, node.begins[len(begins)-1-i]+(begin-1)/1e9+1)
-		}
+		slices.Reverse(begins)
+		node.begins = append(t.nodes[n].begins[:0], begins...)
 		t.nodes[n] = node
 	}
 }
@@ -164,7 +160,9 @@ func (l *losses) growth(u int32) unitLoss {
 		rate += each
 	}
 	from, saved := max(unit.Start, unit.Since), l.savedAt(unit)
-	return unitLoss{rate: rate, begin: max(from, saved), most: l.mostOf(unit, from, saved), restart: restart}
+	return unitLoss{
+		rate: rate, begin: max(from, saved), most: l.mostOf(unit, from, saved), restart: restart, pods: int32(len(unit.Pods)),
+	}
 }
 
 // at returns the lost work of a unit at the time now. It returns false if the table has no rate for
@@ -177,22 +175,18 @@ func (t *lossTable) at(u int32, now int64) (int64, bool) {
 	if e.rate == 0 || e.begin > now {
 		return 0, false
 	}
-	return capped(e.rate, fairshare.Add(min(now-e.begin, e.most), e.restart)/1e9), true
+	return t.lossOf(e.rate, min(now-e.begin, e.most), e.restart, e.pods), true
 }
 
 // atLeast returns a lower bound of the total lost work of any count units on node n, at the time
 // now.
 func (t *lossTable) atLeast(n int32, count int, now int64) int64 {
 	node := &t.nodes[n]
-	count = min(count-node.others, len(node.begins)-1)
-	if count <= 0 {
-		return 0
+	lost := int64(0)
+	for _, begin := range node.begins[:max(min(count-node.others, len(node.begins)), 0)] {
+		lost = min(lost+t.lossOf(node.rate, max(now-begin, 0), node.restart, 1), maxLoss)
 	}
-	seconds := int64(count)*(now/1e9) - node.begins[count]
-	if seconds <= 0 {
-		return 0
-	}
-	return capped(node.rate, seconds)
+	return lost
 }
 
 // capped returns rate multiplied by seconds, at most maxLoss.

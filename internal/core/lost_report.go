@@ -1,12 +1,10 @@
 package core
 
-// reportedLosses returns the losses for the report of a Decision. The report contains them even if
-// the search does not compare lost work, because users ask for the cost of a preemption.
+// reportedLosses returns the losses for the report of a Decision: the work itself, without steps
+// and without the cost for each pod. The report contains them even if the search does not compare
+// lost work, because users ask for the cost of a preemption.
 func (sr *search) reportedLosses() *losses {
-	if counted := sr.whole.s.losses; counted != nil {
-		return counted
-	}
-	return newLosses(sr.whole.s, sr.p.Now, settingsOf(sr.whole.s, sr.p))
+	return newLosses(sr.whole.s, sr.p.Now, reportSettingsOf(sr.whole.s, sr.p))
 }
 
 // beside returns the work that a gang loses if the given units are evicted, without the work of

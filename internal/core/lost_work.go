@@ -28,6 +28,9 @@ const (
 // MilliDevices is the number of milli-devices in one device; see [Preemptor.Devices].
 const MilliDevices = 1000
 
+// nanosPerMilli converts the nanoseconds of one device to milli-device-seconds.
+const nanosPerMilli = int64(time.Second) / MilliDevices
+
 // maxLoss is the maximum lost work of one unit or gang, in milli-device-seconds: about 550
 // device-years. Sums and products of it stay in the range of int64.
 const maxLoss = int64(1) << 44
@@ -66,6 +69,9 @@ const ClockSkew = int64(time.Minute)
 // fraction of its node that it requests, and at least one milli-device. So no eviction is free.
 //
 // A gang that falls below minCount stops, so all its members lose their work.
+//
+// The search compares losses in steps, with a constant for each pod (see lossSettings). A report
+// has losses without both.
 type losses struct {
 	s   *Snapshot
 	now int64
@@ -91,6 +97,12 @@ type lossSettings struct {
 	// restart is the run time that a restart loses, in nanoseconds. It applies to pods whose
 	// Progress.Restart is 0.
 	restart int64
+	// step is the unit of run time, in nanoseconds: only whole steps count. It is 0 if each
+	// nanosecond counts.
+	step int64
+	// podCost is added for each pod that has run for a step since its last checkpoint, in
+	// milli-device-seconds.
+	podCost int64
 	// silent is the limit of the lost run time of work without a checkpoint, by leaf queue, in
 	// nanoseconds. It contains only queues with a limit.
 	silent map[string]int64
@@ -98,10 +110,37 @@ type lossSettings struct {
 
 // equal reports whether a and b result in the same losses.
 func (a lossSettings) equal(b lossSettings) bool {
-	return a.restart == b.restart && slices.Equal(a.devices, b.devices) && maps.Equal(a.silent, b.silent)
+	return a.restart == b.restart && a.step == b.step && a.podCost == b.podCost && slices.Equal(a.devices, b.devices) && maps.Equal(a.silent, b.silent)
 }
 
+// inSteps returns the part of a run time that counts: its whole steps. Both are in nanoseconds.
+func (a *lossSettings) inSteps(run int64) int64 {
+	if a.step <= 0 {
+		return run
+	}
+	return run - run%a.step
+}
+
+// lossOf returns the lost work of some pods that together have the given rate, in milli-devices.
+// run is the time since their last checkpoint, and restart the additional time that a restart loses
+// (both in nanoseconds). It never falls if run or restart rises.
+func (a *lossSettings) lossOf(rate, run, restart int64, pods int32) int64 {
+	lost := capped(rate, fairshare.Add(a.inSteps(run), restart)/1e9)
+	if run >= a.step {
+		lost = min(lost+capped(a.podCost, int64(pods)), maxLoss)
+	}
+	return lost
+}
+
+// settingsOf returns the settings for the comparison of victims.
 func settingsOf(s *Snapshot, p *Preemptor) lossSettings {
+	settings := reportSettingsOf(s, p)
+	settings.step, settings.podCost = p.Step, p.PodCost/nanosPerMilli
+	return settings
+}
+
+// reportSettingsOf returns the settings for reports of the work that victims lose.
+func reportSettingsOf(s *Snapshot, p *Preemptor) lossSettings {
 	settings := lossSettings{devices: p.Devices, restart: p.Restart}
 	if s.Queues != nil && s.Queues.Tree != nil {
 		settings.silent = s.Queues.Tree.SilentWorkCaps()
@@ -140,8 +179,7 @@ func (l *losses) of(u int32) int64 {
 		if saved <= from && pod.Progress.Interval > 0 {
 			lost %= pod.Progress.Interval
 		}
-		lost = fairshare.Add(min(lost, most), l.restartOf(&pod.Progress))
-		total = min(total+capped(l.rate(pod), lost/1e9), maxLoss)
+		total = min(total+l.lossOf(l.rate(pod), min(lost, most), l.restartOf(&pod.Progress), 1), maxLoss)
 	}
 	return total
 }

@@ -44,11 +44,53 @@ func TestLostWorkNeverRaisesPriority(t *testing.T) {
 		if got.Score.LostWork < score.LostWork {
 			cheaper++
 		}
-		wantReported(t, &got, got.Score.LostWork)
-		wantReported(t, &want, score.LostWork)
+		// Reports have the work itself, without steps and without the cost for each pod.
+		plain := *p
+		plain.Step, plain.PodCost = 0, 0
+		for _, d := range []*Decision{&got, &want} {
+			wantReported(t, d, refScore(s, &plain, unitsNamed(s, d.Victims)).LostWork)
+		}
 	})
 	if preempts == 0 || cheaper == 0 {
 		t.Errorf("%d preemptions, %d of them cheaper: the cases prove nothing", preempts, cheaper)
+	}
+}
+
+// TestYoungWorkByPriority checks that lost work decides nothing if all work has run for less than a
+// step: the cost of the victims is at most the cost of the victims by priorities. So in a new
+// cluster, OrderLostWork evicts the fewest and least important pods.
+func TestYoungWorkByPriority(t *testing.T) {
+	t.Parallel()
+	preempts := 0
+	rapid.Check(t, func(t *rapid.T) {
+		pick := fromRapid(t)
+		sh := randomShape{
+			nodes: 6, units: 24, full: true, lost: true, members: 6, classes: 1 + pick(2), gang: pick(2) == 0,
+			gangs: pick(2) == 0, groups: pick(2) == 0, budgets: pick(3) == 0,
+		}
+		s, p := randomCase(pick, sh)
+		p.Step, p.PodCost, p.Restart = p.Now+1, 3600e9, 0
+		for u := range s.Units {
+			for i := range s.Units[u].Pods {
+				s.Units[u].Pods[i].Progress.Restart = 0
+			}
+		}
+		byPriority := *p
+		byPriority.Order = OrderPriority
+		got, want := mustDecide2(t, s, p), mustDecide2(t, s, &byPriority)
+		if got.Outcome != want.Outcome {
+			t.Fatalf("%s, want %s as by priorities", got.Outcome, want.Outcome)
+		}
+		if got.Outcome != Preempts {
+			return
+		}
+		preempts++
+		if got.Score.LostWork != 0 || better(*got.Score, *want.Score) > 0 {
+			t.Fatalf("%+v, want at most %+v as by priorities", *got.Score, *want.Score)
+		}
+	})
+	if preempts == 0 {
+		t.Error("no preemptions: the cases prove nothing")
 	}
 }
 
@@ -176,7 +218,18 @@ func TestLoss(t *testing.T) {
 		// queue is the queue of the pod. standard is Preemptor.Restart.
 		queue    string
 		standard int64
+		// step and podCost are Preemptor.Step and Preemptor.PodCost.
+		step, podCost int64
 	}{
+		"whole steps":                        {request: Amounts{2, 0, 0, 0}, start: now - 11*second, step: 5 * second, want: 20_000},
+		"less than a step":                   {request: Amounts{2, 0, 0, 0}, start: now - 4*second, step: 5 * second, podCost: 60 * second},
+		"a checkpoint within a step":         {request: Amounts{2, 0, 0, 0}, start: now - 90*second, progress: Progress{Saved: now - 4*second}, step: 5 * second, podCost: 60 * second},
+		"an interval in steps":               {request: Amounts{2, 0, 0, 0}, start: now - 99*second, progress: Progress{Interval: 10 * second}, step: 4 * second, want: 16_000},
+		"a cap in steps":                     {request: Amounts{2, 0, 0, 0}, start: now - 99*second, queue: "capped", step: 3 * second, want: 6_000},
+		"a restart is not in steps":          {request: Amounts{2, 0, 0, 0}, start: now - 4*second, step: 5 * second, standard: 3 * second, want: 6_000},
+		"a step and the cost of a pod":       {request: Amounts{2, 0, 0, 0}, start: now - 5*second, step: 5 * second, podCost: 60 * second, want: 70_000},
+		"the cost of a pod without steps":    {request: Amounts{2, 0, 0, 0}, start: now - 5*second, podCost: 60 * second, want: 70_000},
+		"a pod that has not started is free": {request: Amounts{2, 0, 0, 0}, podCost: 60 * second},
 		"silent in a queue with a cap":       {request: Amounts{2, 0, 0, 0}, start: now - 10*second, queue: "capped", want: 8_000},
 		"silent below a queue with a cap":    {request: Amounts{2, 0, 0, 0}, start: now - 10*second, queue: "leaf", standard: second, want: 10_000},
 		"silent for less than the cap":       {request: Amounts{2, 0, 0, 0}, start: now - 3*second, queue: "leaf", want: 6_000},
@@ -210,7 +263,7 @@ func TestLoss(t *testing.T) {
 		"a restart of eternal length":        {request: Amounts{2, 0, 0, 0}, start: now - 10*second, progress: Progress{Restart: math.MaxInt64}, want: min(maxLoss, 2000*(math.MaxInt64/second))},
 	} {
 		s.Units = []Unit{{Start: tt.start, Since: tt.since, Membership: &QueueMembership{Queue: tt.queue}, Pods: []Pod{{Node: 0, Request: tt.request, Progress: tt.progress}}}}
-		p := &Preemptor{Now: now, Devices: Amounts{1000, 0, 0, 0}, Restart: tt.standard}
+		p := &Preemptor{Now: now, Devices: Amounts{1000, 0, 0, 0}, Restart: tt.standard, Step: tt.step, PodCost: tt.podCost}
 		if got := newLosses(s, p.Now, settingsOf(s, p)).of(0); got != tt.want {
 			t.Errorf("%s: %d, want %d", name, got, tt.want)
 		}

@@ -209,6 +209,12 @@ func refLoss(s *Snapshot, p *Preemptor, u int) (lost int64) {
 		case NoRestart:
 			restart = 0
 		}
+		if seconds >= p.Step/1e9 {
+			lost += p.PodCost / 1e6
+		}
+		if p.Step > 0 {
+			seconds -= seconds % (p.Step / 1e9)
+		}
 		lost += refDevices(s, p, &unit.Pods[i]) * (seconds + restart/1e9)
 	}
 	return lost

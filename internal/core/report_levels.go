@@ -196,7 +196,7 @@ func (c *LevelChoice) difference(d *Decision) string {
 	case c.Score.HighestPriority > less.HighestPriority:
 		return fmt.Sprintf("%s, of priorities up to %d", plural(c.Pods, "pod"), c.Score.HighestPriority)
 	case c.Score.LostWork > less.LostWork:
-		return fmt.Sprintf("%.1f device-hours of work more", DeviceHours(c.Score.LostWork-less.LostWork))
+		return fmt.Sprintf("%.1f device-hours more", DeviceHours(c.Score.LostWork-less.LostWork))
 	case groups > 0:
 		return verb(groups, "group more", "groups more")
 	case pods > 0:

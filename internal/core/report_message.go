@@ -112,7 +112,7 @@ func sentence(d *Decision) string {
 			msg += "; " + brokenPhrase(d.BrokenGangs)
 		}
 		if d.Score != nil && d.Score.LostWork > 0 {
-			msg += "; " + lostPhrase(d.Score.LostWork)
+			msg += "; " + lostPhrase(d.LostWork)
 		}
 		return msg + d.Domain.nextBest()
 	}

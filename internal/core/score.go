@@ -13,8 +13,9 @@ type Score struct {
 	BrokenBudgets int `json:"brokenBudgets"`
 	// HighestPriority is the highest priority of a victim; MinInt32 without victims.
 	HighestPriority int32 `json:"highestPriority"`
-	// LostWork is the work that the victims lose, in milli-device-seconds; 0 if the search does not
-	// compare lost work.
+	// LostWork is the work that the victims lose, in milli-device-seconds. It counts whole steps
+	// ([Preemptor.Step]) and a constant for each pod ([Preemptor.PodCost]). It is 0 if the search
+	// does not compare lost work.
 	LostWork int64 `json:"lostWork,omitempty"`
 	// PrioritySum is a sum over the victims' pods: the pod's priority plus a constant. With the
 	// constant, every term is positive.

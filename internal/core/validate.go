@@ -133,6 +133,9 @@ func validatePreemptor(p *Preemptor, dims int) error {
 	if p.Restart < 0 {
 		return fmt.Errorf("%w: %s has a restart cost of %d ns", ErrBadInput, p.Key(), p.Restart)
 	}
+	if p.Step < 0 || p.PodCost < 0 {
+		return fmt.Errorf("%w: %s has a step of %d ns and a cost of %d ns for each pod", ErrBadInput, p.Key(), p.Step, p.PodCost)
+	}
 	return validateMembers(p, dims)
 }
 
