@@ -43,6 +43,8 @@ type search struct {
 	// that breaks gangs. Other searches skip this algorithm if the outcome is optimal by all
 	// criteria before the broken gangs.
 	thorough bool
+	// hasPlain is true if an earlier search for the same preemptor has run the plain algorithm.
+	hasPlain bool
 	// refused is the first set of victims that exceeded a bound on sets, such as a fair share.
 	refused *overBound
 	// compared are the topology domains that the search compared; nil for a preemptor that does not

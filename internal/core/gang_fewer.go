@@ -203,7 +203,7 @@ func (s *gangSearch) few() bool {
 
 // plainly also runs the plain algorithm of KEP-5710, for gangs with one class or single pods.
 func (s *gangSearch) plainly() {
-	if s.best.score.BrokenGangs == 0 || s.p.Gang && (s.v.anyStateful || len(s.first.ws) > 1) {
+	if s.best.score.BrokenGangs == 0 || s.hasPlain || s.p.Gang && (s.v.anyStateful || len(s.first.ws) > 1) {
 		// With a stateful oracle or several classes, the first search has already run the plain
 		// algorithm.
 		return

@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"slices"
+	"sync"
 )
 
 // addsUp reports whether the cost of a set of victims is the sum of the costs of its units. This is
@@ -32,12 +33,19 @@ func (sr *search) cheaperBesideGangs(f found) found {
 	if sr.s.losses == nil {
 		return sr.fewerGangs(f)
 	}
+	other := sync.OnceValues(sr.byPriorityToo)
 	if len(sr.s.gangs) == 0 || len(f.victims) == 0 {
-		return sr.orByPriority(f)
+		return sr.orByPriority(f, other)
+	}
+	if f.score.LostWork == 0 {
+		// No set loses less. So the search by priorities is enough if its outcome loses nothing.
+		if g, ok := other(); ok && g.score.LostWork == 0 {
+			return sr.orByPriority(f, other)
+		}
 	}
 	s := sr.newGangSearch(f)
 	if s.cheapestFirst(); len(s.gangs) == 0 && f.score.BrokenGangs == 0 {
-		return sr.orByPriority(f)
+		return sr.orByPriority(f, other)
 	}
 	s.breaking(nil)
 	if !s.fewByLoss() {
@@ -45,7 +53,7 @@ func (sr *search) cheaperBesideGangs(f found) found {
 		s.grow()
 		s.shrinkByLoss()
 	}
-	return sr.orByPriority(s.best)
+	return sr.orByPriority(s.best, other)
 }
 
 // losesMore reports whether an outcome that breaks all the given gangs loses more work than the
@@ -62,18 +70,26 @@ func (s *gangSearch) losesMore(some []*gangAtRisk) bool {
 	return sum > s.best.score.LostWork
 }
 
-// orByPriority returns the cheaper of f and the outcome of byPriority. If f is certain to be the
-// cheapest, byPriority is not called. This is so if the search was exact, costs add up, and the
-// policy has no bounds on sets of victims.
-func (sr *search) orByPriority(f found) found {
+// orByPriority returns the cheaper of f and the outcome of other. If f is certain to be the
+// cheapest, other is not called. This is so if the search was exact, costs add up, and the policy
+// has no bounds on sets of victims.
+func (sr *search) orByPriority(f found, other func() (found, bool)) found {
 	isExact := f.proven && !sr.v.anyStateful && !sr.policy.bounded()
 	if isExact && sr.addsUp() {
 		return f
 	}
-	if g, ok := sr.byPriority(); ok && better(g.score, f.score) < 0 {
+	if g, ok := other(); ok && better(g.score, f.score) < 0 {
 		return g
 	}
 	return f
+}
+
+// byPriorityToo is byPriority after a search that has counted lost work. That search has run the
+// plain algorithm for a gang (see plain), so byPriorityToo does not run it again.
+func (sr *search) byPriorityToo() (found, bool) {
+	sub := *sr
+	sub.hasPlain = sr.p.Gang
+	return sub.byPriority()
 }
 
 // byPriority returns the outcome of a search that does not count lost work. The lost work in its
