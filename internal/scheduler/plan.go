@@ -225,7 +225,8 @@ func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class
 		input.Order = core.OrderLostWork
 	}
 	input.CountsStops = p.args.CountsStops()
-	input.Restart, input.Bands, input.Cascade = p.args.LostWork.RestartCost.Nanoseconds(), BandsOf(p.args), CascadeOf(p.args)
+	input.Restart, input.Step, input.PodCost = p.args.LostWork.RestartCost.Nanoseconds(), p.args.LostWork.Step.Nanoseconds(), p.args.LostWork.PodCost.Nanoseconds()
+	input.Bands, input.Cascade = BandsOf(p.args), CascadeOf(p.args)
 	if pre.group != nil {
 		input.PodGroup = string(pre.group.UID)
 	}

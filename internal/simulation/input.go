@@ -116,6 +116,8 @@ type Policy struct {
 	Cascade core.CascadeMode
 	// Restart is the running time that a restart loses, in nanoseconds. It counts as lost work.
 	Restart int64
+	// Step and PodCost are the settings for lost work of the same names in core.Preemptor.
+	Step, PodCost int64
 }
 
 // Policies returns the policies of a comparison: one for each rule, and one whose order counts lost

@@ -17,7 +17,8 @@ func (s *simulation) preemptor(j *job, pods []*pod) *core.Preemptor {
 		Namespace: j.namespace, Name: j.name, UID: j.uid(), Gang: j.gang, Priority: j.priority, Queue: j.queue,
 		Never: j.never || s.policy.Rule == NoPreemption, IgnoresTolerations: s.policy.IgnoresTolerations,
 		MinCount: j.minCount, Now: s.now.UnixNano(), MinRuntime: s.policy.MinRuntime, Limits: s.policy.Limits, Order: s.policy.Order,
-		CountsStops: s.policy.CountsStops, Bands: s.policy.Bands, Restart: s.policy.Restart, Cascade: s.policy.Cascade,
+		CountsStops: s.policy.CountsStops, Bands: s.policy.Bands, Restart: s.policy.Restart, Step: s.policy.Step, PodCost: s.policy.PodCost,
+		Cascade: s.policy.Cascade,
 	}
 	if j.gang {
 		p.PodGroup = j.uid()

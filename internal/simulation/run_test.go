@@ -230,6 +230,7 @@ func TestRun(t *testing.T) {
 		in         *Input
 		rule       Rule
 		order      core.Order
+		podCost    time.Duration
 		bands      []core.Band
 		checkpoint time.Duration
 		wantDone   int
@@ -244,6 +245,7 @@ func TestRun(t *testing.T) {
 		"kube-scheduler does not know of it":        {in: one(raised, high), rule: KubeScheduler, wantDone: 2, wantPods: 1, wantLost: 6, wantUsed: 16},
 		"one pod stops instead of two":              {in: oldAndYoung, rule: ByPriority, wantDone: 4, wantPods: 1, wantLost: 3, wantUsed: 10},
 		"two young pods stop instead of an old one": {in: oldAndYoung, rule: ByPriority, order: core.OrderLostWork, wantDone: 4, wantPods: 2, wantLost: 1, wantUsed: 10},
+		"the cost of pods keeps the two young ones": {in: oldAndYoung, rule: ByPriority, order: core.OrderLostWork, podCost: 3 * time.Hour, wantDone: 4, wantPods: 1, wantLost: 3, wantUsed: 10},
 		"in a band, a young pod stops, and then the old one of a lower priority for it": {
 			in: oneBand, rule: ByPriority, order: core.OrderLostWork, bands: []core.Band{{Min: 0, Max: 5}}, wantDone: 3, wantPods: 2, wantLost: 4, wantUsed: 10,
 		},
@@ -265,7 +267,7 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := playOut(t, c.in, Policy{Rule: c.rule, Order: c.order, Bands: c.bands}, Options{Seed: 1, Lasts: 24 * time.Hour, Checkpoint: c.checkpoint, Grace: time.Second})
+			r := playOut(t, c.in, Policy{Rule: c.rule, Order: c.order, PodCost: int64(c.podCost), Bands: c.bands}, Options{Seed: 1, Lasts: 24 * time.Hour, Checkpoint: c.checkpoint, Grace: time.Second})
 			// The tolerance is for scheduling cycles and grace periods.
 			if r.Work.Done != c.wantDone || r.EvictedPods != c.wantPods || math.Abs(r.GPUHours.Lost-c.wantLost) > 0.01 || math.Abs(r.GPUHours.Used-c.wantUsed) > 0.01 {
 				t.Errorf("%d done, %d pods evicted, %+v; want %d, %d, %g lost, %g used", r.Work.Done, r.EvictedPods, r.GPUHours, c.wantDone, c.wantPods, c.wantLost, c.wantUsed)

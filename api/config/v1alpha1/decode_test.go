@@ -107,6 +107,14 @@ func TestDecode(t *testing.T) {
 		"no cost of restarts":           {yaml: "", want: func(a *ReprieveArgs) bool { return a.LostWork.RestartCost.Duration == 0 }},
 		"a negative cost of restarts":   {yaml: "lostWork: {restartCost: -1s}", wantErr: `lostWork.restartCost: Invalid value: "-1s": must be between 0s and 24h0m0s`},
 		"a cost of more than a day":     {yaml: "lostWork: {restartCost: 25h}", wantErr: `lostWork.restartCost: Invalid value: "25h0m0s": must be between 0s and 24h0m0s`},
+		"steps and a cost of pods": {yaml: "lostWork: {step: 0s, podCost: 10m}", want: func(a *ReprieveArgs) bool {
+			return a.LostWork.Step.Duration == 0 && a.LostWork.PodCost.Duration == 10*time.Minute
+		}},
+		"no steps and no cost of pods": {yaml: "", want: func(a *ReprieveArgs) bool {
+			return a.LostWork.Step.Duration == 5*time.Minute && a.LostWork.PodCost.Duration == time.Hour
+		}},
+		"a negative step":         {yaml: "lostWork: {step: -1s}", wantErr: `lostWork.step: Invalid value: "-1s": must be between 0s and 24h0m0s`},
+		"a cost of pods of weeks": {yaml: "lostWork: {podCost: 200h}", wantErr: `lostWork.podCost: Invalid value: "200h0m0s": must be between 0s and 24h0m0s`},
 		"weights of devices": {yaml: "lostWork: {weights: {nvidia.com/mig-1g.5gb: 0.125, rdma/hca: 0}}", want: func(a *ReprieveArgs) bool {
 			of := a.LostWork.MilliDevices
 			return of("nvidia.com/mig-1g.5gb") == 125 && of("rdma/hca") == 0 && of("nvidia.com/gpu") == 1000 && of("cpu") == 0 && of("example.kubernetes.io/x") == 0

@@ -24,6 +24,8 @@ func SetDefaults(args *ReprieveArgs) {
 	fill(&args.LevelOrder, LowerCost)
 	fill(&args.Placement.Device, "nvidia.com/gpu")
 	fill(&args.LostWork.RestartCost, metav1.Duration{})
+	fill(&args.LostWork.Step, metav1.Duration{Duration: 5 * time.Minute})
+	fill(&args.LostWork.PodCost, metav1.Duration{Duration: time.Hour})
 	fill(&args.TerminationTimeout, metav1.Duration{Duration: 5 * time.Minute})
 	fill(&args.MaxGracePeriod, metav1.Duration{Duration: time.Hour})
 	fill(&args.Gang.PermitTimeout, metav1.Duration{Duration: time.Minute})

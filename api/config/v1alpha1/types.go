@@ -278,6 +278,27 @@ type LostWorkArgs struct {
 	// Example: 5m
 	RestartCost *metav1.Duration `json:"restartCost,omitempty"`
 
+	// step is the unit of run time in the comparison of victims. The run time since the start or
+	// the last checkpoint is rounded down to whole steps. So work of less than a step costs
+	// nothing, and small differences do not decide: the criteria after LostWork do. Reports of lost
+	// work are not rounded, and neither is restartCost. With 0s, each second counts. Between 0s and
+	// 24h.
+	//
+	// Default: 5m
+	//
+	// Example: 15m
+	Step *metav1.Duration `json:"step,omitempty"`
+
+	// podCost is the price of each evicted pod in the comparison of victims: the work of one device
+	// for this time. The pods whose unsaved run time is less than step have no price. The higher
+	// the price, the fewer pods are evicted, and the more work each of them may lose. Reports of
+	// lost work do not have it. Between 0s and 24h.
+	//
+	// Default: 1h
+	//
+	// Example: 30m
+	PodCost *metav1.Duration `json:"podCost,omitempty"`
+
 	// weights maps extended resources to the number of devices that one unit of the resource counts
 	// as. A unit of an extended resource that is not listed counts as one device. With 0, the
 	// resource does not count. A pod without devices counts as a fraction of one device: the

@@ -178,6 +178,8 @@ func placement(path *field.Path, args *PlacementArgs) (errs field.ErrorList) {
 // lostWork returns the errors of the arguments about lost work.
 func lostWork(path *field.Path, args *LostWorkArgs) field.ErrorList {
 	errs := duration(path.Child("restartCost"), args.RestartCost, 0, 24*time.Hour)
+	errs = append(errs, duration(path.Child("step"), args.Step, 0, 24*time.Hour)...)
+	errs = append(errs, duration(path.Child("podCost"), args.PodCost, 0, 24*time.Hour)...)
 	for _, name := range slices.Sorted(maps.Keys(args.Weights)) {
 		at, weight := path.Child("weights").Key(name), args.Weights[name]
 		switch {

@@ -155,6 +155,16 @@ func (in *LostWorkArgs) DeepCopyInto(out *LostWorkArgs) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.Step != nil {
+		in, out := &in.Step, &out.Step
+		*out = new(v1.Duration)
+		**out = **in
+	}
+	if in.PodCost != nil {
+		in, out := &in.PodCost, &out.PodCost
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.Weights != nil {
 		in, out := &in.Weights, &out.Weights
 		*out = make(map[string]resource.Quantity, len(*in))

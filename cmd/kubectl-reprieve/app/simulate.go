@@ -352,6 +352,7 @@ func policyOf(ctx context.Context, file string) (simulation.Policy, error) {
 	p.CountsStops = args.CountsStops()
 	if args.CountsLostWork() {
 		p.Order, p.Restart = core.OrderLostWork, args.LostWork.RestartCost.Nanoseconds()
+		p.Step, p.PodCost = args.LostWork.Step.Nanoseconds(), args.LostWork.PodCost.Nanoseconds()
 	}
 	p.Limits = &core.Limits{
 		PackingMembers: int(*args.Search.PackingMembers), PackingNodes: int(*args.Search.PackingNodes), PackingSteps: int(*args.Search.PackingSteps),

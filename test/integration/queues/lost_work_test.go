@@ -15,14 +15,17 @@ import (
 )
 
 // TestVictimsByLostWork tests the criterion LostWork. The victims can be one old pod or two young
-// pods. The default order selects the old pod, because it is a single pod. With the criterion, the
-// young pods are the victims, because they lose less work. After a checkpoint, the old pod loses
-// less work, so it is the victim.
+// pods. The order of KEP-5710 selects the old pod, because it is a single pod. So does the default
+// order, because no pod has run for a step. If lost work counts by the second, the young pods are
+// the victims, because they lose less work. After a checkpoint, the old pod loses less work, so it
+// is the victim.
 func TestVictimsByLostWork(t *testing.T) {
 	t.Parallel()
-	const order = "victimOrder: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime]"
+	const byPriority = "victimOrder: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime]"
+	const byLostWork = "victimOrder: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime], lostWork: {step: 0s, podCost: 0s}"
 	c := newCluster(t, 1,
-		stage.ProfileConfig("by-priority", "{name: Reprieve, args: {}}"), stage.ProfileConfig("by-lost-work", "{name: Reprieve, args: {"+order+"}}"))
+		stage.ProfileConfig("by-priority", "{name: Reprieve, args: {"+byPriority+"}}"), stage.ProfileConfig("by-default", "{name: Reprieve, args: {}}"),
+		stage.ProfileConfig("by-lost-work", "{name: Reprieve, args: {"+byLostWork+"}}"))
 	c.classes()
 	for _, play := range []struct {
 		profile string
@@ -30,6 +33,7 @@ func TestVictimsByLostWork(t *testing.T) {
 		evicted string
 	}{
 		{profile: "by-priority", evicted: "old"},
+		{profile: "by-default", evicted: "old"},
 		{profile: "by-lost-work", evicted: "young"},
 		{profile: "by-lost-work", saves: true, evicted: "old"},
 	} {
