@@ -25,7 +25,7 @@ type aim struct {
 // aims returns the aims by the name of their variant.
 func aims() map[string]aim {
 	order := aim{lost: 0.9, worst: 1, wait: 1.02}
-	return map[string]aim{"document (default)": order, "lost work": order, "bands": {lost: 0.6}, "bands, checkpoints": {lost: 0.2}}
+	return map[string]aim{defaultOrder: order, "bands": {lost: 0.6}, "bands, checkpoints": {lost: 0.2}}
 }
 
 // bounds returns ratios of lost GPU-hours, by shape and variant. Another simulator has reached

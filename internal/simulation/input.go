@@ -104,7 +104,8 @@ type Policy struct {
 	IgnoresTolerations bool
 	// Limits limit the search for victims. nil selects core.DefaultLimits.
 	Limits *core.Limits
-	// Order is the order of the criteria for comparing sets of victims.
+	// Order is the order of the criteria for comparing sets of victims. Its zero value is the order
+	// of KEP-5710, not the default of a scheduler.
 	Order core.Order
 	// CountsStops is true if the stops of gangs are one of these criteria.
 	CountsStops bool
@@ -120,13 +121,20 @@ type Policy struct {
 	Step, PodCost int64
 }
 
-// Policies returns the policies of a comparison: one for each rule, and one whose order counts lost
-// work first.
+// withDefaultOrder returns a copy of the policy that compares victims as a scheduler does by
+// default: by lost work, in steps and with a cost for each pod.
+func (p Policy) withDefaultOrder() Policy {
+	p.Order, p.Step, p.PodCost = core.OrderLostWork, int64(5*time.Minute), int64(time.Hour)
+	return p
+}
+
+// Policies returns the policies of a comparison. The policies lost-work and queues have the default
+// order of victims. The policy priority has the order of KEP-5710.
 func Policies() []Policy {
 	return []Policy{
 		{Name: string(ByPriority), Rule: ByPriority},
-		{Name: "lost-work", Rule: ByPriority, Order: core.OrderLostWork},
-		{Name: string(ByQueues), Rule: ByQueues},
+		Policy{Name: "lost-work", Rule: ByPriority}.withDefaultOrder(),
+		Policy{Name: string(ByQueues), Rule: ByQueues}.withDefaultOrder(),
 		{Name: string(KubeScheduler), Rule: KubeScheduler},
 		{Name: string(NoPreemption), Rule: NoPreemption},
 	}
@@ -136,7 +144,7 @@ func Policies() []Policy {
 func NamedPolicies() []Policy {
 	// The band includes the three lowest priorities of the trace openb.
 	band := core.Band{Min: 0, Max: 2000}
-	return append(Policies(), Policy{Name: "bands-of-three", Rule: ByPriority, Order: core.OrderLostWork, Bands: []core.Band{band}})
+	return append(Policies(), Policy{Name: "bands-of-three", Rule: ByPriority, Bands: []core.Band{band}}.withDefaultOrder())
 }
 
 // Options are the settings that are the same for all policies of a comparison.

@@ -12,7 +12,7 @@ import (
 )
 
 // ByPriorityAlone returns the cost of the victims that the scheduler would choose by priorities
-// alone, that is, with the default victimOrder and without bands. It returns nil if the step has no
+// alone, that is, by the order of KEP-5710 and without bands. It returns nil if the step has no
 // victims or if the victims would be the same. If the pod's profile has another order or bands, it
 // makes one more decision.
 func ByPriorityAlone(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, profile string, step *Step) (*Cost, error) {
@@ -50,7 +50,7 @@ func byPriorities(cfg *config.KubeSchedulerConfiguration, profile string) (*conf
 			if err != nil || !args.CountsLostWork() && !args.CountsStops() && len(args.PriorityBands) == 0 && *args.Cascade != configv1alpha1.CascadeDecide {
 				return nil, err
 			}
-			args.VictimOrder, args.PriorityBands, args.Cascade = nil, nil, nil
+			args.VictimOrder, args.PriorityBands, args.Cascade = configv1alpha1.PriorityOrder(configv1alpha1.CascadeOff), nil, nil
 			out := cfg.DeepCopy()
 			out.Profiles[i].PluginConfig[j].Args = args
 			return out, nil

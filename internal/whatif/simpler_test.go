@@ -16,7 +16,7 @@ import (
 // priorities alone, if these differ from the plan's victims.
 func TestPlanByPriorityAlone(t *testing.T) {
 	t.Parallel()
-	lostWork := configv1alpha1.VictimOrders(configv1alpha1.CascadeOff)[1]
+	lostWork := configv1alpha1.VictimOrders(configv1alpha1.CascadeOff)[0]
 	for name, c := range map[string]struct {
 		order    []configv1alpha1.VictimCriterion
 		gpus     int64
@@ -25,7 +25,8 @@ func TestPlanByPriorityAlone(t *testing.T) {
 	}{
 		"by lost work, two young pods instead of an old one": {order: lostWork, gpus: 4, want: 40, wantPods: 1},
 		"by lost work, the same victim":                      {order: lostWork, gpus: 2},
-		"by priorities":                                      {gpus: 4},
+		"by the default order":                               {gpus: 4, want: 40, wantPods: 1},
+		"by priorities":                                      {order: configv1alpha1.PriorityOrder(configv1alpha1.CascadeOff), gpus: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -37,7 +37,10 @@ func TestDecode(t *testing.T) {
 		"the order of levels":           {yaml: "", want: func(a *ReprieveArgs) bool { return *a.LevelOrder == LowerCost }},
 		"another order of levels":       {yaml: "levelOrder: NearerLevel", want: func(a *ReprieveArgs) bool { return *a.LevelOrder == NearerLevel }},
 		"an order of levels not known":  {yaml: "levelOrder: Nearest", wantErr: `levelOrder: Unsupported value: "Nearest"`},
-		"the order of victims":          {yaml: "", want: func(a *ReprieveArgs) bool { return len(a.VictimOrder) == 6 && !a.CountsLostWork() && !a.CountsStops() }},
+		"the order of victims":          {yaml: "", want: func(a *ReprieveArgs) bool { return len(a.VictimOrder) == 7 && a.CountsLostWork() && !a.CountsStops() }},
+		"the order of KEP-5710": {yaml: "victimOrder: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime]", want: func(a *ReprieveArgs) bool {
+			return !a.CountsLostWork() && slices.Equal(a.VictimOrder, PriorityOrder(CascadeOff))
+		}},
 		"an order with lost work": {
 			yaml: "victimOrder: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime]", want: (*ReprieveArgs).CountsLostWork,
 		},
@@ -56,7 +59,7 @@ func TestDecode(t *testing.T) {
 		"a criterion that does not exist": {yaml: "victimOrder: [BrokenBudgets, Luck]", wantErr: `victimOrder[1]: Unsupported value: "Luck"`},
 		"an order that is not supported": {
 			yaml:    "victimOrder: [LostWork, HighestPriority]",
-			wantErr: "victimOrder: Invalid value: [\"LostWork\",\"HighestPriority\"]: must be [BrokenBudgets HighestPriority PrioritySum Pods Surplus StartTime] or ",
+			wantErr: "victimOrder: Invalid value: [\"LostWork\",\"HighestPriority\"]: must be [BrokenBudgets HighestPriority LostWork PrioritySum Pods Surplus StartTime] or ",
 		},
 		"no cascade": {yaml: "", want: func(a *ReprieveArgs) bool {
 			return *a.Cascade == CascadeOff && !slices.Contains(a.VictimOrder, Cascade)
@@ -64,7 +67,7 @@ func TestDecode(t *testing.T) {
 		"a measured cascade": {yaml: "cascade: Measure", want: func(a *ReprieveArgs) bool {
 			return *a.Cascade == CascadeMeasure && !slices.Contains(a.VictimOrder, Cascade)
 		}},
-		"a cascade that decides": {yaml: "cascade: Decide", want: func(a *ReprieveArgs) bool { return len(a.VictimOrder) == 7 && a.VictimOrder[5] == Cascade }},
+		"a cascade that decides": {yaml: "cascade: Decide", want: func(a *ReprieveArgs) bool { return len(a.VictimOrder) == 8 && a.VictimOrder[6] == Cascade }},
 		"a cascade that decides after lost work": {
 			yaml: "{cascade: Decide, victimOrder: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, Cascade, StartTime]}",
 			want: (*ReprieveArgs).CountsLostWork,
@@ -76,7 +79,7 @@ func TestDecode(t *testing.T) {
 		},
 		"the mode without its criterion": {
 			yaml:    "{cascade: Decide, victimOrder: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime]}",
-			wantErr: "must be [BrokenBudgets HighestPriority PrioritySum Pods Surplus Cascade StartTime] or ",
+			wantErr: "must be [BrokenBudgets HighestPriority LostWork PrioritySum Pods Surplus Cascade StartTime] or ",
 		},
 		"typical workloads": {yaml: "placement: {workloads: [{requests: {cpu: 500m, nvidia.com/gpu: 1}, weight: 3}, {requests: {cpu: 4}, weight: 1}]}", want: func(a *ReprieveArgs) bool {
 			w := a.Placement.Workloads

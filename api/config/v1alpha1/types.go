@@ -91,18 +91,18 @@ type ReprieveArgs struct {
 	ReclaimResolveMethod *ResolveMethod `json:"reclaimResolveMethod,omitempty"`
 
 	// victimOrder lists the criteria that sets of victims are compared by, most important first. It
-	// does not change who may be evicted. The list of the preemptor's profile applies. The default
-	// is the order of kube-scheduler and of KEP-5710. You can add LostWork after HighestPriority,
-	// Repeated before StartTime, or both. With LostWork, the scheduler evicts the work that loses
-	// the fewest device-hours, among sets with the same highest priority. With Repeated, it prefers
-	// to evict groups that were stopped less often, among sets that otherwise cost the same. If
-	// cascade is Decide, a list must have Cascade after Surplus, and the default list has it.
-	// docs/cost.md explains the criteria.
+	// does not change who may be evicted. The list of the preemptor's profile applies. With
+	// LostWork, the scheduler evicts the work that loses the fewest device-hours, among sets with
+	// the same highest priority. lostWork configures how these hours count. The list without
+	// LostWork is the order of kube-scheduler and of KEP-5710. You can add Repeated before
+	// StartTime. With it, the scheduler prefers to evict groups that were stopped less often, among
+	// sets that otherwise cost the same. If cascade is Decide, a list must have Cascade after
+	// Surplus, and the default list has it. docs/cost.md explains the criteria.
 	//
-	// Default: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime]
-	//
-	// Example: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods,
+	// Default: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods,
 	// Surplus, StartTime]
+	//
+	// Example: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime]
 	VictimOrder []VictimCriterion `json:"victimOrder,omitempty"`
 
 	// cascade determines whether the scheduler evaluates the evictions that follow from a decision.

@@ -6,11 +6,11 @@ import (
 )
 
 // VictimOrders returns the valid lists of victimOrder for a cascade mode. The first list is the
-// default.
+// default. The second list is the order of KEP-5710.
 func VictimOrders(mode CascadeMode) [][]VictimCriterion {
 	orders := [][]VictimCriterion{
-		{BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime},
 		{BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime},
+		{BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime},
 		{BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, Repeated, StartTime},
 		{BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, Repeated, StartTime},
 	}
@@ -21,6 +21,10 @@ func VictimOrders(mode CascadeMode) [][]VictimCriterion {
 	}
 	return orders
 }
+
+// PriorityOrder returns the list of victimOrder that compares by priorities and not by lost work,
+// the order of KEP-5710.
+func PriorityOrder(mode CascadeMode) []VictimCriterion { return VictimOrders(mode)[1] }
 
 // CountsLostWork reports whether victimOrder has the criterion LostWork.
 func (args *ReprieveArgs) CountsLostWork() bool { return slices.Contains(args.VictimOrder, LostWork) }
