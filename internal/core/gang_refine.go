@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // refined repeats the choice among the victims with one pod and without budgets, if only room
 // matters. All other victims stay evicted. Together with these other victims, no other choice is
 // cheaper. With several classes, the members also stay on their nodes.
@@ -17,6 +19,11 @@ func (g *gang) refined(f *found) (found, bool) {
 		return found{}, false
 	}
 	t := newSimulation(g.v, g.v.c.later)
+	if len(fixed) == 0 && g.counts && !g.v.c.budgeted {
+		// The choice among all units has run already (choose). So only reprieve units.
+		t.removeAll(f.victims)
+		return g.counted(t, slices.Clone(f.victims))
+	}
 	t.removeAll(fixed)
 	ch := newChoice(t, g.ws[0], f.score.HighestPriority)
 	ch.unguarded = true
