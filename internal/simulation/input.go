@@ -117,7 +117,7 @@ type Policy struct {
 	Cascade core.CascadeMode
 	// Restart is the running time that a restart loses, in nanoseconds. It counts as lost work.
 	Restart int64
-	// Step and PodCost are the settings for lost work of the same names in core.Preemptor.
+	// Step and PodCost configure how lost work counts; see core.Preemptor. Both are in nanoseconds.
 	Step, PodCost int64
 }
 
