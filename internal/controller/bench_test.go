@@ -95,14 +95,26 @@ func newWithWatch(t *testing.T, objects ...client.Object) client.WithWatch {
 		WithStatusSubresource(&v1alpha1.PodGroup{}, &v1alpha1.Queue{}).Build()
 }
 
+// noRoles is a gang.Roles without derived groups.
+type noRoles struct{}
+
+func (noRoles) MinCount(types.NamespacedName) (int, bool) { return 0, false }
+func (noRoles) RoleOf(*corev1.Pod) (string, int)          { return "", 0 }
+
 func newBench(t *testing.T, objects ...client.Object) *bench {
+	t.Helper()
+	return newBenchOf(t, noRoles{}, objects...)
+}
+
+// newBenchOf is newBench with the roles of members.
+func newBenchOf(t *testing.T, roles gang.Roles, objects ...client.Object) *bench {
 	t.Helper()
 	b := &bench{
 		t: t, client: newClient(t, objects...), events: events.NewFakeRecorder(1000),
 		clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
 		gangs: gangsOf(groupKey),
 	}
-	runs := runs.NewReader(b.gangs, b.Members, func() bool { return true }, func(types.NamespacedName) {})
+	runs := runs.NewReader(b.gangs, b.Members, roles, func() bool { return true }, func(types.NamespacedName) {})
 	b.status = NewStatus(b.client, b, &b.known, sets.New("reprieve-scheduler"), b.gangs, runs, b, b.events, b.clock)
 	return b
 }

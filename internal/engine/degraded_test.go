@@ -73,3 +73,53 @@ func TestDegraded(t *testing.T) {
 		})
 	}
 }
+
+// TestDegradedInParts checks a gang of two parts: it needs two members of a and one of b. Surplus
+// members of one part do not replace lost members of the other part.
+func TestDegradedInParts(t *testing.T) {
+	t.Parallel()
+	type step struct {
+		at   float64
+		a, b []crew
+		// moved is true once the gang needs one member of a and two of b.
+		moved bool
+		want  float64
+	}
+	a, b := ran("a", 3, 10), ran("b", 1, 10)
+	cases := map[string][]step{
+		"lost the only one":               {{at: 20, a: a, b: b}, {at: 30, a: a, want: 30}, {at: 40, a: a, b: ran("c", 1, 40)}},
+		"lost surplus":                    {{at: 20, a: a, b: b}, {at: 30, a: a[:2], b: b}},
+		"has succeeded":                   {{at: 20, a: a, b: b}, {at: 30, a: a, b: as(b, succeeded)}},
+		"has succeeded, its pod is gone":  {{at: 20, a: a, b: b}, {at: 30, a: a, b: as(b, succeeded)}, {at: 40, a: a}},
+		"surplus has succeeded":           {{at: 20, a: a, b: b}, {at: 30, a: as(a, succeeded), b: b}, {at: 40, b: b}},
+		"was never placed":                {{at: 20, a: a}, {at: 30, a: a}},
+		"the needs move to the other":     {{at: 20, a: a, b: b}, {at: 30, a: a, b: b, moved: true}, {at: 40, a: a[:1], b: b, moved: true}},
+		"that, and lost one before":       {{at: 20, a: a, b: b}, {at: 30, a: a, want: 30}, {at: 40, a: a, b: b, moved: true, want: 30}},
+		"the needs move, whole, lost one": {{at: 20, a: a, b: b}, {at: 30, a: a, b: ran("b", 2, 30), moved: true}, {at: 40, a: a, b: b, moved: true, want: 40}},
+	}
+	for name, steps := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gs := newTestGangs()
+			for i, s := range steps {
+				needs := map[string]int{"a": 2, "b": 1}
+				if s.moved {
+					needs = map[string]int{"a": 1, "b": 2}
+				}
+				g := &Group{UID: "g", MinCount: 3, Parts: &Parts{Needs: needs, IsWhole: func(placed map[string]int) bool {
+					return placed["a"] >= needs["a"] && placed["b"] >= needs["b"]
+				}}}
+				of := func(part string) func(*crew) { return func(m *crew) { m.Part = part } }
+				var want time.Time
+				if s.want != 0 {
+					want = at(s.want)
+				}
+				gs.Touch(testGang)
+				run, _ := look(gs, g, slices.Concat(as(s.a, of("a")), as(s.b, of("b"))), at(s.at))
+				if got := run.DegradedSince; !got.Equal(want) {
+					t.Errorf("Look %d: degraded since %v, want %v", i, got, want)
+				}
+			}
+		})
+	}
+}

@@ -25,7 +25,7 @@ type Run struct {
 	Sealed Sealed
 	// ShortSince is the time since when too few members run; zero if enough do.
 	ShortSince time.Time
-	// DegradedSince is the time since when a gang that once had minCount members has fewer; see
+	// DegradedSince is the time since when a gang that once had enough members has too few; see
 	// [run.followPlaces]. It is zero if the gang has enough.
 	DegradedSince time.Time
 }
@@ -72,13 +72,38 @@ type Group struct {
 	Scheduled bool
 	// Ambiguous is true if two APIs have a group with this name.
 	Ambiguous bool
+	// Parts divides a gang whose members cannot all replace each other; nil for other groups.
+	Parts *Parts
 }
 
 func (g *Group) isGang() bool { return g.MinCount > 0 }
 
+// Parts describes the parts of a gang: the roles of its members, or the PodGroups of a tree.
+type Parts struct {
+	// Needs maps the names of the known parts to the number of members that each part needs.
+	Needs map[string]int
+	// IsWhole reports whether the placed members are enough. placed is their number in each part.
+	// IsWhole has no side effects.
+	IsWhole func(placed map[string]int) bool
+}
+
+// isWhole reports whether the placed members of each part are enough for the group.
+func (g *Group) isWhole(placed map[string]int) bool {
+	if g.Parts != nil {
+		return g.Parts.IsWhole(placed)
+	}
+	sum := 0
+	for _, n := range placed {
+		sum += n
+	}
+	return sum >= g.MinCount
+}
+
 // Member is a group's member that has a node or has succeeded.
 type Member struct {
 	UID UID
+	// Part is the name of the member's part; see [Parts]. It is "" if the group has no parts.
+	Part string
 	// Running is true in phase Running, and Succeeded in phase Succeeded. If both are false, the
 	// member has a node and does not run yet.
 	Running, Succeeded bool
@@ -348,58 +373,87 @@ func begin(placed []Member, now time.Time) time.Time {
 
 // places records whether a gang once had enough members on nodes.
 type places struct {
-	// complete is true if minCount members had a node at the same time, and at least one member has
+	// complete is true if enough members had a node at the same time, and at least one member has
 	// had a node since then.
 	complete bool
-	// minCount is the minCount of the gang at the last look.
+	// minCount is the minCount of the gang at the last look, and needs the needs of its parts, as
+	// far as they are known.
 	minCount int
-	// succeeded has the members that have succeeded since minCount last changed. It includes
-	// members whose pods were deleted, because their work is done.
-	succeeded Set
+	needs    map[string]int
+	// succeeded maps the members that have succeeded since the needs last changed to their parts.
+	// It includes members whose pods were deleted, because their work is done.
+	succeeded map[UID]string
+}
+
+// followNeeds updates the needs of a gang. It reports whether minCount or the need of a known part
+// has changed, and whether one of them has been raised.
+func (p *places) followNeeds(g *Group) (changed, raised bool) {
+	changed, raised = p.minCount != g.MinCount, g.MinCount > p.minCount
+	p.minCount = g.MinCount
+	if g.Parts == nil {
+		return changed, raised
+	}
+	if p.needs == nil {
+		p.needs = make(map[string]int, len(g.Parts.Needs))
+	}
+	for part, need := range g.Parts.Needs {
+		if before, known := p.needs[part]; known && before != need {
+			changed, raised = true, raised || need > before
+		}
+		p.needs[part] = need
+	}
+	return changed, raised
 }
 
 // placesOf returns the places of a group at the first look. It reads the group's status, because an
 // earlier process may have seen more members than there are now.
 func placesOf(g *Group) places {
-	return places{complete: g.Scheduled || !g.DegradedSince.IsZero(), minCount: g.MinCount}
+	p := places{complete: g.Scheduled || !g.DegradedSince.IsZero()}
+	p.followNeeds(g)
+	return p
 }
 
 // followPlaces updates the time since when a gang is degraded. A gang is degraded if all of the
 // following hold:
 //
 //   - At least one member has a node.
-//   - Fewer than minCount members have a node or have succeeded.
-//   - Earlier, minCount members had a node or had succeeded.
+//   - The members that have a node or have succeeded are too few: fewer than minCount, or fewer
+//     than the gang needs of one of its parts.
+//   - Earlier, they were enough.
 //
 // So a gang is not degraded during its first placement. The time stays the same if one of several
 // missing members is replaced.
 func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
-	assigned := 0
-	for _, m := range placed {
-		if !m.Succeeded {
-			assigned++
+	have := make(map[string]int)
+	for i := range placed {
+		if m := &placed[i]; !m.Succeeded {
+			have[m.Part]++
 		}
 	}
-	if !g.isGang() || g.Ambiguous || assigned == 0 {
-		r.places, r.DegradedSince = places{minCount: g.MinCount}, time.Time{}
+	if !g.isGang() || g.Ambiguous || len(have) == 0 {
+		r.places, r.DegradedSince = places{}, time.Time{}
+		r.followNeeds(g)
 		return
 	}
-	if r.minCount != g.MinCount {
-		// Only a missing member makes a gang degraded, not a higher minCount. The new minCount does
-		// not include members that succeeded and were deleted earlier, so forget them.
-		r.complete = r.complete && (g.MinCount < r.minCount || !r.DegradedSince.IsZero())
-		r.minCount, r.succeeded = g.MinCount, nil
+	if changed, raised := r.followNeeds(g); changed {
+		// Only a missing member makes a gang degraded, not a higher need. The new needs do not
+		// include members that succeeded and were deleted earlier, so forget them.
+		r.complete = r.complete && (!raised || !r.DegradedSince.IsZero())
+		r.succeeded = nil
 	}
-	for _, m := range placed {
-		if m.Succeeded {
+	for i := range placed {
+		if m := &placed[i]; m.Succeeded {
 			if r.succeeded == nil {
-				r.succeeded = make(Set)
+				r.succeeded = make(map[UID]string)
 			}
-			r.succeeded[m.UID] = struct{}{}
+			r.succeeded[m.UID] = m.Part
 		}
 	}
+	for _, part := range r.succeeded {
+		have[part]++
+	}
 	switch {
-	case assigned+len(r.succeeded) >= g.MinCount:
+	case g.isWhole(have):
 		r.complete, r.DegradedSince = true, time.Time{}
 	case r.complete && r.DegradedSince.IsZero():
 		r.DegradedSince = now

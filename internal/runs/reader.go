@@ -19,16 +19,36 @@ import (
 type Reader struct {
 	records *engine.Gangs
 	members func(types.NamespacedName) gang.Members
+	roles   gang.Roles
 	ready   func() bool
 	moved   func(types.NamespacedName)
 }
 
 // NewReader returns a Reader. members lists the members of a group; the lists are complete once
-// ready returns true. Until then, the Reader returns the times in the PodGroups' statuses.
+// ready returns true. Until then, the Reader returns the times in the PodGroups' statuses. roles
+// finds the roles of members.
 //
 // The Reader calls moved for each group whose start or DegradedSince changes.
-func NewReader(records *engine.Gangs, members func(types.NamespacedName) gang.Members, ready func() bool, moved func(types.NamespacedName)) *Reader {
-	return &Reader{records: records, members: members, ready: ready, moved: moved}
+func NewReader(records *engine.Gangs, members func(types.NamespacedName) gang.Members, roles gang.Roles, ready func() bool, moved func(types.NamespacedName)) *Reader {
+	return &Reader{records: records, members: members, roles: roles, ready: ready, moved: moved}
+}
+
+// PartsOf returns the parts of a group, according to its members.
+func (r *Reader) PartsOf(g *gang.Group, m *gang.Members) *gang.Parts {
+	return gang.PartsOf(g, r.roles, m)
+}
+
+// IsPlaced reports whether enough members of a group have a node or have succeeded, in total and in
+// each part.
+func (r *Reader) IsPlaced(g *gang.Group, m *gang.Members) bool {
+	parts := r.PartsOf(g, m)
+	return g.IsPlaced(m) && parts.IsWhole(parts.Count(m.Assigned, m.Succeeded))
+}
+
+// Shortage describes the parts of a gang that need more members; "" for none.
+func (r *Reader) Shortage(g *gang.Group, m *gang.Members) string {
+	parts := r.PartsOf(g, m)
+	return parts.Shortage(parts.Count(m.Assigned, m.Succeeded))
 }
 
 // Settle updates the runs of all groups whose members have changed. It returns a mark of the
@@ -62,38 +82,43 @@ func (r *Reader) Look(g *gang.Group, now time.Time) engine.Run {
 	key := gang.KeyOf(g.Key)
 	look := r.records.BeginLook(key)
 	members := r.members(g.Key)
-	run, moved := r.records.EndLook(key, look, recordOf(g), placedOf(&members), members.Total(), now)
+	parts := r.PartsOf(g, &members)
+	run, moved := r.records.EndLook(key, look, recordOf(g, parts), placedOf(&members, parts), members.Total(), now)
 	if moved {
 		r.moved(g.Key)
 	}
 	return run
 }
 
-func recordOf(g *gang.Group) *engine.Group {
-	return &engine.Group{
+func recordOf(g *gang.Group, parts *gang.Parts) *engine.Group {
+	out := &engine.Group{
 		UID: string(g.UID), MinCount: g.MinCount, Start: g.StartTime, DegradedSince: g.DegradedSince, Scheduled: g.Scheduled, Ambiguous: g.Ambiguous,
 	}
+	if parts != nil {
+		out.Parts = &engine.Parts{Needs: parts.Needs, IsWhole: parts.IsWhole}
+	}
+	return out
 }
 
-func placedOf(m *gang.Members) []engine.Member {
+func placedOf(m *gang.Members, parts *gang.Parts) []engine.Member {
 	out := make([]engine.Member, 0, m.Placed())
 	var seals terms
 	for _, pod := range m.Assigned {
-		member := memberOf(pod)
+		member := memberOf(pod, parts)
 		member.Terms = seals.read(pod)
 		member.Running = pod.Status.Phase == corev1.PodRunning
 		out = append(out, member)
 	}
 	for _, pod := range m.Succeeded {
-		member := memberOf(pod)
+		member := memberOf(pod, parts)
 		member.Succeeded = true
 		out = append(out, member)
 	}
 	return out
 }
 
-func memberOf(pod *corev1.Pod) engine.Member {
-	return engine.Member{UID: string(pod.UID), Created: pod.CreationTimestamp.Time, Scheduled: preemptiontoleration.ScheduledAt(pod)}
+func memberOf(pod *corev1.Pod, parts *gang.Parts) engine.Member {
+	return engine.Member{UID: string(pod.UID), Part: parts.Of(pod), Created: pod.CreationTimestamp.Time, Scheduled: preemptiontoleration.ScheduledAt(pod)}
 }
 
 // HasBegun reports whether the group has started a run since a mark from [Reader.Settle]. If so, a

@@ -36,7 +36,7 @@ func TestTermsBesideForgedText(t *testing.T) {
 					}}},
 				})
 			}
-			for i, m := range placedOf(&members) {
+			for i, m := range placedOf(&members, nil) {
 				if isForged := i%2 == 1; (m.Terms == nil) != isForged || !isForged && *m.Terms != want {
 					t.Errorf("the terms of member %d are %+v", i, m.Terms)
 				}

@@ -18,15 +18,10 @@ import (
 type Derived interface {
 	gang.Derived
 	gang.Bounds
+	gang.Roles
 	// Hold returns the reason why a pod must wait until its owner is known; the zero Verdict for
 	// none.
 	Hold(pod *corev1.Pod) gang.Verdict
-	// MinCount returns the minCount that the owner of a derived group demands now; false for groups
-	// that are not derived.
-	MinCount(key types.NamespacedName) (int, bool)
-	// RoleOf returns the role of a member in its derived group, and the number of members in that
-	// role that the group needs. The number is 0 for pods of other groups.
-	RoleOf(pod *corev1.Pod) (role string, needed int)
 	// Leads returns the workers that a driver needs, according to the object that owns the driver;
 	// false if the object does not say.
 	Leads(pod *corev1.Pod) (gang.Lead, bool)
@@ -47,10 +42,10 @@ func (underived) Anchors(types.NamespacedName) []string { return nil }
 // Hold is part of Derived.
 func (underived) Hold(*corev1.Pod) gang.Verdict { return gang.Verdict{} }
 
-// MinCount is part of Derived.
+// MinCount is part of gang.Roles.
 func (underived) MinCount(types.NamespacedName) (int, bool) { return 0, false }
 
-// RoleOf is part of Derived.
+// RoleOf is part of gang.Roles.
 func (underived) RoleOf(*corev1.Pod) (string, int) { return "", 0 }
 
 // MayLead is part of gang.Derived.

@@ -99,23 +99,16 @@ func (lm *lostMembers) placeholdersOf(g *gang.Group, members *gang.Members, miss
 	// lacking sorts the pods: the pods that the gang needs by their roles come first.
 	lm.placements.lacking(g, members, waiting)
 	out := waiting[:max(min(missing, len(waiting)), 0)]
-	have := make(map[string]int)
-	for _, pod := range slices.Concat(members.Assigned, out) {
-		role, _ := lm.index.derived.RoleOf(pod)
-		have[role]++
-	}
+	parts := gang.PartsOf(g, lm.index.derived, members)
+	have := parts.Count(members.Assigned, members.Succeeded, lm.placements.assumed(members), out)
 	gang.SortByAge(members.Assigned)
 	for i := len(out); i < missing; i++ {
-		at := slices.IndexFunc(members.Assigned, func(pod *corev1.Pod) bool {
-			role, needed := lm.index.derived.RoleOf(pod)
-			return needed == 0 || have[role] < needed
-		})
+		at := slices.IndexFunc(members.Assigned, func(pod *corev1.Pod) bool { return parts.IsShort(parts.Of(pod), have) })
 		if at < 0 {
-			// No placed member has the role of the members that are still missing.
+			// No placed member is of a part that needs more members.
 			break
 		}
-		role, _ := lm.index.derived.RoleOf(members.Assigned[at])
-		have[role]++
+		have[parts.Of(members.Assigned[at])]++
 		out = append(out, copyOf(g, members.Assigned[at], i))
 	}
 	return out

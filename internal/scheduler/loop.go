@@ -255,18 +255,14 @@ func (gs *gates) waitsForTurn(pod *corev1.Pod) bool {
 	return !passes
 }
 
-// isPartlyThrough reports whether some members of a gang are placed, but fewer than minCount.
+// isPartlyThrough reports whether some members of a gang are placed, but fewer than it needs.
 func (o *placements) isPartlyThrough(key workload.Key) bool {
 	g, ok := o.index.groups.Group(nameOf(key))
 	if !ok {
 		return false
 	}
 	members := o.members(g.Key)
-	through := o.through(&members)
-	if g.Tree != nil {
-		return through > 0 && lackingInTree(g, &members, nil) > 0
-	}
-	return through > 0 && through < g.MinCount
+	return o.through(&members) > 0 && o.missing(g, &members) > 0
 }
 
 // waiter returns the facts that determine the turn of a pod or its gang.

@@ -128,7 +128,7 @@ func (x *releases) cancelBindings(key types.NamespacedName, why string) {
 		}
 		return
 	}
-	if x.placements.through(&members) >= g.MinCount {
+	if x.placements.missing(g, &members) == 0 {
 		return
 	}
 	for _, uid := range x.gangs.Reserved(gangKey(key)) {

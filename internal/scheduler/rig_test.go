@@ -87,6 +87,8 @@ type groups struct {
 	all map[types.NamespacedName]*gang.Group
 }
 
+func noGroups() *groups { return &groups{all: map[types.NamespacedName]*gang.Group{}} }
+
 func (g *groups) Group(key types.NamespacedName) (*gang.Group, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

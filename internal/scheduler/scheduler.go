@@ -190,7 +190,7 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 		records: h.records, quotas: h.quotas, tolerations: h.tolerations, refused: h.refused, handle: handle, clock: h.clock,
 	}
 	h.cluster = snapshot.NewCache(h.sources.all())
-	h.runs = runs.NewReader(h.gangs, h.Members, h.HasSynced, h.cluster.GroupChanged)
+	h.runs = runs.NewReader(h.gangs, h.Members, r.derived, h.HasSynced, h.cluster.GroupChanged)
 	connect(h)
 	h.refused.Follow(h.cluster.NodeChanged, h.retries.protectionEnded)
 	return h

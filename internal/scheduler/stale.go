@@ -39,10 +39,7 @@ func (sg *staleGangs) degradedBy(g *gang.Group) snapshot.Degraded {
 		return snapshot.Degraded{}
 	}
 	members := sg.placements.members(g.Key)
-	out := snapshot.Degraded{Since: since, Lacks: g.MinCount - sg.placements.through(&members)}
-	if g.Tree != nil {
-		out.Lacks = lackingInTree(g, &members, nil)
-	}
+	out := snapshot.Degraded{Since: since, Lacks: sg.placements.missing(g, &members)}
 	if out.Lacks <= 0 || len(members.Assigned) == 0 {
 		return snapshot.Degraded{}
 	}

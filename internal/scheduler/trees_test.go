@@ -26,9 +26,15 @@ type forest struct {
 
 func newForest(t *testing.T, objects ...runtime.Object) *forest {
 	t.Helper()
-	known := &groups{all: map[types.NamespacedName]*gang.Group{}}
+	return newForestWith(t, schedulerYAML, objects...)
+}
+
+// newForestWith is newForest with a configuration of the scheduler.
+func newForestWith(t *testing.T, configuration string, objects ...runtime.Object) *forest {
+	t.Helper()
+	known := noGroups()
 	f := &forest{trees: gang.NewTrees(known)}
-	f.rig = newRigOn(t, clientWith(objects...), known, schedulerYAML, nil, func(in *Inputs) { in.Groups, in.Trees = f.trees, f.trees })
+	f.rig = newRigOn(t, clientWith(objects...), known, configuration, nil, func(in *Inputs) { in.Groups, in.Trees = f.trees, f.trees })
 	return f
 }
 

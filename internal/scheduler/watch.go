@@ -285,18 +285,5 @@ func (pw *podWatch) left(pod *corev1.Pod) {
 // assumed on one, or have succeeded. A member that is being deleted stays assumed until the
 // framework forgets it. It does not count, because later members must replace it.
 func (o *placements) through(members *gang.Members) int {
-	count := members.Placed()
-	if members.Reserved.Len() == 0 {
-		return count
-	}
-	o.rejecting.Lock()
-	defer o.rejecting.Unlock()
-	for _, pod := range members.Pending {
-		// A member that was rejected at Permit stays assumed until the framework has processed the
-		// rejection.
-		if members.Reserved.Has(pod.UID) && !o.leaving.Takes(pod.UID) && !o.records.IsRejected(string(pod.UID)) {
-			count++
-		}
-	}
-	return count
+	return members.Placed() + len(o.assumed(members))
 }

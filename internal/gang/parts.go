@@ -1,0 +1,146 @@
+package gang
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Roles finds the roles of the pods in derived groups; see [Derived].
+type Roles interface {
+	// MinCount returns the minCount that the owner of a derived group demands now; false for groups
+	// that are not derived.
+	MinCount(key types.NamespacedName) (int, bool)
+	// RoleOf returns the role of a member in its derived group, and the number of members in that
+	// role that the group needs. The number is 0 for pods of other groups.
+	RoleOf(pod *corev1.Pod) (role string, needed int)
+}
+
+// Parts divides the members of a gang into parts that cannot replace each other: the roles of a
+// derived gang, or the PodGroups of a tree. A nil *Parts is a gang whose members are
+// interchangeable.
+type Parts struct {
+	// Needs maps the names of the parts to the number of members that each part needs. It has the
+	// roles of existing members only.
+	Needs map[string]int
+	of    func(*corev1.Pod) string
+	lacks func(placed map[string]int) int
+	whole func(placed map[string]int) bool
+}
+
+// PartsOf returns the parts of a group. It returns nil for a gang of one role, and for a group that
+// is no gang. It also returns nil for a derived gang whose minCount differs from the needs of its
+// roles.
+func PartsOf(g *Group, roles Roles, m *Members) *Parts {
+	switch {
+	case !g.IsGang():
+		return nil
+	case g.Tree != nil:
+		return partsOfTree(g.Tree)
+	}
+	if want, derived := roles.MinCount(g.Key); !derived || want != g.MinCount {
+		return nil
+	}
+	p := &Parts{Needs: make(map[string]int), of: func(pod *corev1.Pod) string {
+		role, _ := roles.RoleOf(pod)
+		return role
+	}}
+	for _, pod := range slices.Concat(m.Pending, m.Gated, m.Assigned, m.Succeeded) {
+		role, needed := roles.RoleOf(pod)
+		if role == "" && needed == 0 {
+			// The role of this member is not known, so only the number of members counts.
+			return nil
+		}
+		p.Needs[role] = needed
+		if needed == g.MinCount {
+			return nil
+		}
+	}
+	p.lacks = func(placed map[string]int) int {
+		lacks := g.MinCount
+		for role, needed := range p.Needs {
+			lacks -= min(placed[role], needed)
+		}
+		return max(lacks, 0)
+	}
+	p.whole = func(placed map[string]int) bool { return p.lacks(placed) == 0 }
+	return p
+}
+
+func partsOfTree(t *Tree) *Parts {
+	p := &Parts{
+		Needs: make(map[string]int),
+		of: func(pod *corev1.Pod) string {
+			key, _ := GroupOf(pod)
+			return key.Name
+		},
+		lacks: func(placed map[string]int) int { return t.Choose(placed, placed).Lacks },
+		whole: func(placed map[string]int) bool {
+			c := t.Choose(placed, placed)
+			return c.Complete && c.Lacks == 0
+		},
+	}
+	for _, leaf := range t.Leaves() {
+		p.Needs[leaf.Name] = t.NeedOf(leaf.Name)
+	}
+	return p
+}
+
+// Of returns the name of the part that a member belongs to.
+func (p *Parts) Of(pod *corev1.Pod) string {
+	if p == nil {
+		return ""
+	}
+	return p.of(pod)
+}
+
+// Count returns the number of pods in each part.
+func (p *Parts) Count(pods ...[]*corev1.Pod) map[string]int {
+	out := make(map[string]int)
+	for _, some := range pods {
+		for _, pod := range some {
+			out[p.Of(pod)]++
+		}
+	}
+	return out
+}
+
+// Lacks returns the number of members that a gang with this minCount still needs. placed is the
+// number of placed members in each part.
+func (p *Parts) Lacks(minCount int, placed map[string]int) int {
+	if p != nil {
+		return p.lacks(placed)
+	}
+	for _, n := range placed {
+		minCount -= n
+	}
+	return max(minCount, 0)
+}
+
+// IsWhole reports whether every part has enough placed members. A tree that has too few groups is
+// not whole, even if Lacks returns 0 because the missing groups do not exist. The result is true
+// for interchangeable members.
+func (p *Parts) IsWhole(placed map[string]int) bool { return p == nil || p.whole(placed) }
+
+// IsShort reports whether a part needs more members. It is always true for interchangeable members.
+func (p *Parts) IsShort(part string, placed map[string]int) bool {
+	return p == nil || placed[part] < p.Needs[part]
+}
+
+// Shortage describes the parts that need more members; "" for none.
+func (p *Parts) Shortage(placed map[string]int) string {
+	if p == nil {
+		return ""
+	}
+	var short []string
+	for _, part := range slices.Sorted(maps.Keys(p.Needs)) {
+		if p.IsShort(part, placed) {
+			short = append(short, fmt.Sprintf("%s has %d of %d", part, placed[part], p.Needs[part]))
+		}
+	}
+	return strings.Join(short, ", ")
+}

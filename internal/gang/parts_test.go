@@ -1,0 +1,75 @@
+package gang
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// needs is a Roles for pods with names of the form ROLE-NUMBER: it maps roles to their needs.
+type needs map[string]int
+
+func (n needs) MinCount(types.NamespacedName) (sum int, derived bool) {
+	for _, need := range n {
+		sum += need
+	}
+	return sum, len(n) > 0
+}
+
+func (n needs) RoleOf(pod *corev1.Pod) (string, int) {
+	role, _, _ := strings.Cut(pod.Name, "-")
+	if _, ok := n[role]; !ok {
+		return "", 0
+	}
+	return role, n[role]
+}
+
+// TestPartsOf checks the number of members that a gang of roles lacks, and the description.
+func TestPartsOf(t *testing.T) {
+	t.Parallel()
+	ray := needs{"head": 1, "gpu": 2}
+	for name, tt := range map[string]struct {
+		roles    needs
+		minCount int
+		placed   string
+		pending  string
+		want     int
+		short    string
+	}{
+		"whole":                        {roles: ray, minCount: 3, placed: "head-0 gpu-0 gpu-1"},
+		"surplus does not replace":     {roles: ray, minCount: 3, placed: "gpu-0 gpu-1 gpu-2", pending: "head-0", want: 1, short: "head has 0 of 1"},
+		"a role without any pod":       {roles: ray, minCount: 3, placed: "gpu-0 gpu-1 gpu-2", want: 1},
+		"two roles":                    {roles: ray, minCount: 3, placed: "gpu-0", pending: "head-0", want: 2, short: "gpu has 1 of 2, head has 0 of 1"},
+		"one role":                     {roles: needs{"job": 3}, minCount: 3, placed: "job-0 job-1", want: 1},
+		"minCount of another size":     {roles: ray, minCount: 2, placed: "gpu-0 gpu-1"},
+		"a member of an unknown role":  {roles: ray, minCount: 3, placed: "gpu-0 gpu-1 other-0"},
+		"a gang that is not derived":   {minCount: 3, placed: "a-0 b-0", want: 1},
+		"a group that is no gang":      {roles: ray, placed: "gpu-0"},
+		"a role of which none is used": {roles: needs{"head": 1, "gpu": 2, "spare": 0}, minCount: 3, placed: "spare-0 gpu-0 gpu-1", want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pods := func(names string) (out []*corev1.Pod) {
+				for _, name := range strings.Fields(names) {
+					out = append(out, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}})
+				}
+				return out
+			}
+			m := Members{Assigned: pods(tt.placed), Pending: pods(tt.pending)}
+			p := PartsOf(&Group{MinCount: tt.minCount}, tt.roles, &m)
+			placed := p.Count(m.Assigned)
+			if got := p.Lacks(tt.minCount, placed); got != tt.want {
+				t.Errorf("lacks %d, want %d", got, tt.want)
+			}
+			if got := p.Shortage(placed); got != tt.short {
+				t.Errorf("shortage %q, want %q", got, tt.short)
+			}
+			if p != nil && p.IsWhole(placed) != (tt.want == 0) {
+				t.Errorf("whole: %v, want %v", p.IsWhole(placed), tt.want == 0)
+			}
+		})
+	}
+}
