@@ -200,7 +200,7 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 
 // verdict reports whether a group is scheduled, with the reason why or why not.
 func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
-	if have := m.Placed(); g.IsPlaced(m) && g.Template == "" {
+	if have := m.Placed(); s.runs.IsPlaced(g, m) && g.Template == "" {
 		msg := fmt.Sprintf("%d members have a node", have)
 		if g.IsGang() {
 			msg = fmt.Sprintf("%d members have a node, %d are needed", have, g.MinCount)
@@ -233,6 +233,9 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 		return v, false
 	}
 	message := "waiting for its turn"
+	if short := s.runs.Shortage(g, m); short != "" && len(m.Pending)+len(m.Gated) == 0 {
+		message = "waiting for members: " + short
+	}
 	if why := s.members.GangGatedBy(m); why != "" {
 		message = "no member can be scheduled: " + why
 	}
@@ -302,7 +305,7 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 	if native.IsNative(pg) {
 		native.SetMembersScheduled(st, st.Scheduled, pg.Generation)
 	}
-	setDegraded(pg, g, m, run.DegradedSince, s.clock.Now())
+	setDegraded(pg, degradedMessage(g, m, s.runs.Shortage(g, m)), m, run.DegradedSince, s.clock.Now())
 	st.Phase = phaseOf(st, g, m, scheduled)
 	pods := slices.Concat(m.Pending, m.Gated, m.Assigned)
 	odd := mismatch(pods, g.Priority)

@@ -13,16 +13,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// setDegraded sets the condition Degraded of a PodGroup. since is the time when the group began to
-// lack members; zero if it lacks none. since becomes the condition's lastTransitionTime, so that
-// the next process can read it there. The condition becomes true only after engine.ShortTime,
+// setDegraded sets the condition Degraded of a PodGroup, with a message for True. since is the time
+// when the group began to lack members; zero if it lacks none. since becomes the condition's
+// lastTransitionTime, so that the next process can read it there. The condition becomes true only
+// after engine.ShortTime,
 // because a member that succeeds may first appear as no longer running.
-func setDegraded(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, since, now time.Time) {
+func setDegraded(pg *v1alpha1.PodGroup, message string, m *gang.Members, since, now time.Time) {
 	conditions := &pg.Status.Conditions
 	condition := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, ObservedGeneration: pg.Generation}
 	switch {
 	case !since.IsZero() && (now.Sub(since) >= engine.ShortTime || meta.IsStatusConditionTrue(*conditions, v1alpha1.ConditionDegraded)):
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, v1alpha1.ReasonMembersLost, degradedMessage(g, m)
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, v1alpha1.ReasonMembersLost, message
 	case !meta.IsStatusConditionTrue(*conditions, v1alpha1.ConditionDegraded):
 		return
 	case len(m.Assigned) > 0:
@@ -39,9 +40,13 @@ func setDegraded(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, since, n
 }
 
 // degradedMessage returns the numbers of members that a degraded gang has and needs, and of pods
-// that wait to replace the lost members.
-func degradedMessage(g *gang.Group, m *gang.Members) string {
+// that wait to replace the lost members. shortage describes the parts of the gang that need
+// members; "" for none.
+func degradedMessage(g *gang.Group, m *gang.Members, shortage string) string {
 	message := fmt.Sprintf("%d members have a node, %d are needed", len(m.Assigned), g.MinCount)
+	if shortage != "" {
+		message += "; " + shortage
+	}
 	if n := len(m.Succeeded); n > 0 {
 		message += fmt.Sprintf("; %d have succeeded", n)
 	}

@@ -230,6 +230,42 @@ func TestPhase(t *testing.T) {
 	}
 }
 
+// headAndWorkers is a gang.Roles for a gang of one head and two workers. The name of a pod begins
+// with its role.
+type headAndWorkers struct{}
+
+func (headAndWorkers) MinCount(types.NamespacedName) (int, bool) { return 3, true }
+
+func (headAndWorkers) RoleOf(pod *corev1.Pod) (string, int) {
+	role, _, _ := strings.Cut(pod.Name, "-")
+	return role, map[string]int{"head": 1, "worker": 2}[role]
+}
+
+// TestDegradedRole checks a gang that lost its head, beside three workers of the two that it needs.
+// It has minCount members, but it is degraded and not scheduled.
+func TestDegradedRole(t *testing.T) {
+	t.Parallel()
+	b := newBenchOf(t, headAndWorkers{}, gangGroup(3))
+	workers := named("worker", 3, running)
+	b.pods = slices.Concat(workers, named("head", 1, running))
+	b.reconcile()
+	if got := b.group().Status.Phase; got != v1alpha1.PodGroupRunning {
+		t.Fatalf("phase %s", got)
+	}
+	b.pods = slices.Concat(workers, named("head", 1))
+	b.reconcile()
+	b.step(engine.ShortTime)
+	b.reconcile()
+	st := b.group().Status
+	c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionDegraded)
+	if want := "3 members have a node, 3 are needed; head has 0 of 1; 1 waits for a node"; c == nil || c.Message != want {
+		t.Errorf("condition %+v, want the message %q", c, want)
+	}
+	if st.Phase != v1alpha1.PodGroupDegraded || meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionPodGroupScheduled) {
+		t.Errorf("phase %s, conditions %+v", st.Phase, st.Conditions)
+	}
+}
+
 // TestDegradedCondition checks the condition Degraded of a gang of two. The gang loses a member,
 // another process becomes the leader, and the member is replaced.
 func TestDegradedCondition(t *testing.T) {
