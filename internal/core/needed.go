@@ -7,11 +7,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Needed returns the UIDs of the pods that must terminate before the decision's placements are
-// certain to have room. They are pods of victims and terminating pods on the members' nodes. Each
-// requests more than its node has to spare. Only the capacity of the members' nodes counts, so pods
-// of a victim on other nodes may be missing. Surplus members do not count, because the preemptor
-// runs without them.
+// Needed returns the UIDs of the pods that must terminate before minCount of the decision's
+// placements can have room. They are pods of victims and terminating pods on the members' nodes.
+// Each requests more than its node has to spare. Only the capacity of the members' nodes counts, so
+// pods of a victim on other nodes may be missing.
+//
+// The preemptor runs without its surplus, and any member may be part of the surplus. So a pod is
+// not needed if the members on its node have room beside it after they lose as many members as the
+// surplus has.
 func (s *Snapshot) Needed(d *Decision) map[string]bool {
 	c := s.columns
 	if c == nil {
@@ -31,6 +34,10 @@ func (s *Snapshot) Needed(d *Decision) map[string]bool {
 	victims := make(map[string]bool, len(d.Victims))
 	for i := range d.Victims {
 		victims[d.Victims[i].UID] = true
+	}
+	surplus := max(len(d.Placements)-d.Preemptor.MinCount, 0)
+	for _, room := range rooms {
+		room.dropSurplus(surplus)
 	}
 	for node := range rooms {
 		for _, u := range c.nodes[node].units {
@@ -54,12 +61,14 @@ func (s *Snapshot) Needed(d *Decision) map[string]bool {
 	return needed
 }
 
-// placeRoom is the room on a node for placements. wanted is the sum of the members' requests. spare
-// is the room that is left if all victims and terminating pods are gone.
-type placeRoom struct{ spare, wanted []int64 }
+// placeRoom is the room on a node for placements. members has the members' requests, and wanted is
+// their sum. spare is the room that is left if all victims and terminating pods are gone.
+type placeRoom struct {
+	members       []Amounts
+	spare, wanted []int64
+}
 
-// roomsOf returns the placeRoom of each node that a decision places a needed member on, by node
-// index.
+// roomsOf returns the placeRoom of each node that a decision places a member on, by node index.
 func (s *Snapshot) roomsOf(c *columns, d *Decision) map[int32]*placeRoom {
 	requests := make(map[string]Amounts)
 	for _, class := range d.Preemptor.Classes {
@@ -68,7 +77,7 @@ func (s *Snapshot) roomsOf(c *columns, d *Decision) map[int32]*placeRoom {
 		}
 	}
 	rooms := make(map[int32]*placeRoom)
-	for _, p := range d.Placements[:min(len(d.Placements), d.Preemptor.MinCount)] {
+	for _, p := range d.Placements {
 		at, ok := slices.BinarySearchFunc(c.byName, p.Node, func(n int32, name string) int { return strings.Compare(s.Nodes[n].Name, name) })
 		if !ok {
 			continue
@@ -78,6 +87,7 @@ func (s *Snapshot) roomsOf(c *columns, d *Decision) map[int32]*placeRoom {
 			rooms[node] = &placeRoom{spare: slices.Clone(s.Nodes[node].Free), wanted: make([]int64, len(s.Resources))}
 		}
 		addTo(rooms[node].wanted, requests[p.UID])
+		rooms[node].members = append(rooms[node].members, requests[p.UID])
 	}
 	for _, room := range rooms {
 		for r, v := range room.wanted {
@@ -85,6 +95,25 @@ func (s *Snapshot) roomsOf(c *columns, d *Decision) map[int32]*placeRoom {
 		}
 	}
 	return rooms
+}
+
+// dropSurplus removes the largest requests of a number of members. It chooses these members for
+// each resource separately, so the remaining room is a bound: no choice of members leaves more.
+func (r *placeRoom) dropSurplus(count int) {
+	if count == 0 {
+		return
+	}
+	for i := range r.wanted {
+		requests := make([]int64, len(r.members))
+		for m, request := range r.members {
+			requests[m] = fairshare.Used(request[i])
+		}
+		slices.Sort(requests)
+		for _, v := range requests[max(len(requests)-count, 0):] {
+			r.wanted[i] -= v
+			r.spare[i] = fairshare.Add(r.spare[i], v)
+		}
+	}
 }
 
 // lacks reports whether the placements do not fit while a pod with this request is still on the

@@ -53,6 +53,15 @@ func TestNeeded(t *testing.T) {
 			preemptor: gangOf(10, 1, members("m", 2, 0, 4)),
 			want:      []string{"uid-l"},
 		},
+		"either of two, where either member is enough": {
+			cluster:   clusterOf("cpu").node("a", 4).node("b", 4).leaving("k", "a", 4).leaving("l", "b", 4),
+			preemptor: gangOf(10, 1, members("m", 2, 0, 4)),
+		},
+		"on a node with more members than the surplus": {
+			cluster:   clusterOf("cpu").node("a", 8).node("b", 4).leaving("k", "a", 8).leaving("l", "b", 4),
+			preemptor: gangOf(10, 2, members("m", 3, 0, 4)),
+			want:      []string{"uid-k"},
+		},
 		"of a gang's nodes": {
 			cluster:   clusterOf("cpu").node("a", 4).node("b", 4).pod("v", "a", 0, 4).leaving("l", "b", 4),
 			preemptor: gangOf(10, 2, members("m", 2, 0, 4)),
