@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -61,7 +62,9 @@ type cluster struct {
 	queues  map[string]*v1alpha1.Queue
 	pending []int // orders that have not ended
 	uids    int
-	log     []string
+	// versions counts the versions of pods.
+	versions atomic.Int64
+	log      []string
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -70,7 +73,7 @@ func newCluster(t *testing.T) *cluster {
 		t: t, client: clientWith(nodes(3, "3")...), groups: &groups{all: map[types.NamespacedName]*gang.Group{}},
 		queues: map[string]*v1alpha1.Queue{},
 	}
-	c.client.PrependReactor("patch", "pods", c.checkUID)
+	c.client.PrependReactor("patch", "pods", c.patch)
 	for i := range 6 {
 		c.create(on(pod(fmt.Sprint("low-", i), "", "1", int32(i%2)), fmt.Sprint("node-", i%3)))
 	}
@@ -78,24 +81,36 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// checkUID rejects a patch that has the UID of another pod, as the API server does.
-func (c *cluster) checkUID(action clienttesting.Action) (bool, runtime.Object, error) {
-	patch, ok := action.(clienttesting.PatchAction)
+// patch applies a patch like the API server. It rejects a patch that has the UID of another pod. It
+// gives the pod a new resource version, because the framework's queue ignores updates without one.
+func (c *cluster) patch(action clienttesting.Action) (bool, runtime.Object, error) {
+	patch, ok := action.(clienttesting.PatchActionImpl)
 	if !ok {
 		return false, nil, nil
 	}
-	var body struct {
-		Metadata struct{ UID types.UID }
-	}
+	var body map[string]any
 	if err := json.Unmarshal(patch.GetPatch(), &body); err != nil {
 		return true, nil, err
 	}
-	if pod := c.find(patch.GetName()); pod != nil && body.Metadata.UID != "" && pod.UID != body.Metadata.UID {
-		return true, nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, pod.Name,
-			field.ErrorList{field.Invalid(field.NewPath("metadata", "uid"), body.Metadata.UID, "field is immutable")})
+	metadata, _ := body["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
 	}
-	return false, nil, nil
+	if pod, uid := c.find(patch.GetName()), metadata["uid"]; pod != nil && uid != nil && uid != string(pod.UID) {
+		return true, nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, pod.Name,
+			field.ErrorList{field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable")})
+	}
+	metadata["resourceVersion"] = c.version()
+	body["metadata"] = metadata
+	var err error
+	if patch.Patch, err = json.Marshal(body); err != nil {
+		return true, nil, err
+	}
+	return clienttesting.ObjectReaction(c.client.Tracker())(patch)
 }
+
+// version returns a new resource version.
+func (c *cluster) version() string { return fmt.Sprint(c.versions.Add(1)) }
 
 // start runs a new scheduler on the existing objects.
 func (c *cluster) start() {
@@ -180,8 +195,10 @@ func (c *cluster) create(pod *corev1.Pod) {
 	}
 }
 
+// update writes a pod with a new resource version; see patch.
 func (c *cluster) update(pod *corev1.Pod) {
 	c.t.Helper()
+	pod.ResourceVersion = c.version()
 	if err := c.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, "ns"); err != nil {
 		c.t.Fatal(err)
 	}
