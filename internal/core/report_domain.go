@@ -196,12 +196,12 @@ func (sr *search) roomiest(t *simulation, need int) *domain {
 	return best
 }
 
-// placesAreBounds reports whether placesIn may return more members than fit together: members of
-// several classes may compete for the same room, or the filters may depend on other members.
+// placesAreBounds reports whether placesIn may return more members than fit together. Members of
+// several classes may compete for the same room, and filters may depend on other members.
 func (v *problem) placesAreBounds() bool { return v.anyStateful || len(v.wanted) > 1 }
 
-// roomIn returns the number of needed members that fit together in a domain, in the current state
-// of t.
+// roomIn returns the number of needed members that fit together in a domain. The current state of t
+// has the free room.
 func (sr *search) roomIn(t *simulation, d *domain) int {
 	u := *t
 	u.problem = t.inNodesOf(d)
