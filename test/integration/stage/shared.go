@@ -23,6 +23,8 @@ type Shared struct {
 	// Begin starts a scheduler and creates the objects that all tests share. Its context ends with
 	// the last test. dir is a directory for files, which is removed at the end.
 	Begin func(ctx context.Context, s *Stage, dir string) error
+	// End checks the playground after the last test. It may be nil.
+	End func(s *Stage) error
 
 	once  sync.Once
 	stage *Stage
@@ -44,7 +46,11 @@ func (sh *Shared) RunTests(m *testing.M) int {
 func (sh *Shared) end() error {
 	var err error
 	if sh.stage != nil {
-		err = errors.Join(sh.stage.comeToRest(), sh.stage.Run.Stop())
+		err = sh.stage.comeToRest()
+		if sh.End != nil {
+			err = errors.Join(err, sh.End(sh.stage))
+		}
+		err = errors.Join(err, sh.stage.Run.Stop())
 	}
 	if sh.dir != "" {
 		err = errors.Join(err, os.RemoveAll(sh.dir))

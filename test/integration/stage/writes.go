@@ -93,6 +93,20 @@ func (s *Stage) comeToRest() error {
 	}
 }
 
+// Unauthorized returns an error that names the writes of the scheduler that its rights do not
+// permit. It returns nil if there are none.
+func (s *Stage) Unauthorized() error {
+	writes, err := s.writes([]byte(`"authorization.k8s.io/decision":"forbid"`))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, w := range writes {
+		errs = append(errs, fmt.Errorf("the scheduler may not %s", w.what))
+	}
+	return errors.Join(errs...)
+}
+
 // saysNothingTwice fails the test if the same content has been written too often to an object in
 // the test's namespace. It is for a shared cluster, where schedulers never settle.
 func (s *Stage) saysNothingTwice() {

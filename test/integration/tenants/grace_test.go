@@ -110,46 +110,23 @@ func TestLongGraceKeepsNoNode(t *testing.T) {
 // usage of the queue. So another queue must get its quota by evicting the other half, and must keep
 // it.
 func TestLongGraceTakesNoQuota(t *testing.T) {
-	s := newCluster(t, 2)
-	tenant := tenantOf(s)
-	s.ApplyText(`apiVersion: reprieve.dev/v1alpha1
-kind: Queue
-metadata: {name: team}
-spec: {quota: {nvidia.com/gpu: 8}}
----
-apiVersion: reprieve.dev/v1alpha1
-kind: Queue
-metadata: {name: other}
-spec: {quota: {nvidia.com/gpu: 8}}
-`)
-	in := func(queue, node string) func(*corev1.Pod) {
-		return func(pod *corev1.Pod) {
-			pod.Labels = map[string]string{v1alpha1.LabelQueue: queue}
-			if node != "" {
-				pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
-			}
-		}
-	}
-	create(s, "stuck", "", "low", 8, in("team", ""))
-	create(s, "borrows", "", "low", 8, in("team", ""))
-	s.Runs("stuck", 1)
-	s.Runs("borrows", 1)
-	node := s.Pod("borrows").Spec.NodeName
-	deleteForYears(s, tenant, "stuck")
-	s.Eventually("the pod terminates", func(ctx context.Context) string {
-		if got := s.Terminating(ctx); !slices.Equal(got, []string{"stuck"}) {
-			return fmt.Sprintf("%v terminate", got)
-		}
-		return ""
-	})
-	create(s, "owed", "", "low", 8, in("other", node))
-	s.Gone("borrows")
-	s.Runs("owed", 1)
-	create(s, "more", "", "low", 8, in("team", node))
-	s.WaitsSaying("more")
-	s.Runs("owed", 1)
-	if pod := s.Pod("stuck"); pod.Status.Phase != corev1.PodRunning {
-		s.Errorf("The pod is %s; the test needs one that runs on", pod.Status.Phase)
+	t.Parallel()
+	e := newEnv(t)
+	e.AddNodes(4, "a", "b")
+	four := v1alpha1.QueueSpec{Quota: cpus(4)}
+	team, other := e.queue("team", four), e.queue("other", four)
+	e.running("stuck", "low", "a", 1, inQueue(team))
+	e.running("borrows", "low", "b", 1, inQueue(team))
+	deleteForYears(e.Stage, e.tenant, "stuck")
+	e.terminating("stuck")
+	e.pod("owed", "low", "b", inQueue(other))
+	e.Gone("borrows")
+	e.Runs("owed", 1)
+	e.pod("more", "low", "b", inQueue(team))
+	e.WaitsSaying("more")
+	e.Runs("owed", 1)
+	if pod := e.Pod("stuck"); pod.Status.Phase != corev1.PodRunning {
+		e.Errorf("The pod is %s; the test needs one that runs on", pod.Status.Phase)
 	}
 }
 

@@ -17,107 +17,98 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// merge applies a JSON merge patch to an object.
-func merge(s *stage.Stage, obj client.Object, name, patch string) {
-	s.Helper()
+// merge applies a JSON merge patch to an object in the test's namespace, as the tenant.
+func (e *env) merge(obj client.Object, name, patch string) {
+	e.Helper()
+	obj.SetNamespace(e.Namespace)
 	obj.SetName(name)
-	if _, cluster := obj.(*corev1.Namespace); !cluster {
-		obj.SetNamespace("default")
-	}
-	if err := s.Objects.Patch(s.Context(), obj, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-		s.Fatal(err)
-	}
+	e.do(e.edit.Patch(e.Context(), obj, client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
-// group creates a PodGroup with minCount 1.
-func group(s *stage.Stage, name, class, queue string) {
-	s.Helper()
-	s.ApplyText(fmt.Sprintf(`apiVersion: reprieve.dev/v1alpha1
-kind: PodGroup
-metadata: {name: %s, namespace: default}
-spec: {disruptionMode: PodGroup, priorityClassName: %s, queueName: %s, schedulingPolicy: {gang: {minCount: 1}}}
-`, name, class, queue))
+// defaultQueue names the default queue of the test's namespace, as an administrator.
+func (e *env) defaultQueue(queue string) {
+	e.Helper()
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationDefaultQueue, queue))
+	e.do(e.Objects.Patch(e.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace}}, patch))
+}
+
+// deleteGroup deletes a PodGroup as the tenant.
+func (e *env) deleteGroup(name string) error {
+	return e.edit.Delete(e.Context(), &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}})
+}
+
+// used waits until a Queue has an amount of CPUs in use.
+func (e *env) used(queue string, cpus int64) {
+	e.Helper()
+	e.Eventually(fmt.Sprintf("queue %s uses %d CPUs", queue, cpus), func(ctx context.Context) string {
+		var now v1alpha1.Queue
+		if err := e.Objects.Get(ctx, types.NamespacedName{Name: queue}, &now); err != nil {
+			return err.Error()
+		}
+		if got := now.Status.Allocated[corev1.ResourceCPU]; got.Value() != cpus {
+			return "it uses " + got.String()
+		}
+		return ""
+	})
 }
 
 // TestSealSurvivesARestart changes all objects and labels that decide how running work counts,
 // while no scheduler runs and no admission policy is installed. The new scheduler must count the
 // work by the state at the time of its placement.
 func TestSealSurvivesARestart(t *testing.T) {
-	s := newCluster(t, 3)
-	s.ApplyText(`apiVersion: reprieve.dev/v1alpha1
-kind: Queue
-metadata: {name: team}
-spec: {quota: {nvidia.com/gpu: 8}, limit: {nvidia.com/gpu: 8}}
----
-apiVersion: reprieve.dev/v1alpha1
-kind: Queue
-metadata: {name: other}
-spec: {quota: {nvidia.com/gpu: 16}}
-`)
-	merge(s, &corev1.Namespace{}, "default", `{"metadata":{"annotations":{"reprieve.dev/queue":"team"}}}`)
-	in := func(queue string) func(*corev1.Pod) {
-		return func(pod *corev1.Pod) {
-			if pod.Labels == nil {
-				pod.Labels = make(map[string]string)
-			}
-			pod.Labels[v1alpha1.LabelQueue] = queue
-		}
+	root := stage.New(t, playground.Options{Scheduler: playground.SchedulerOptions{Path: playground.NoScheduler}})
+	root.CreateClasses(priorityClasses)
+	options, err := install(t.Context(), root, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
+	scheduler, err := root.Run.StartScheduler(t.Context(), playground.Scheduler, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := root.In(t)
+	unguard(s)
+	e := envOf(t, s)
+	e.AddNodes(8, "a", "b", "c")
+	team := e.queue("team", v1alpha1.QueueSpec{Quota: cpus(8), Limit: cpus(8)})
+	other := e.queue("other", v1alpha1.QueueSpec{Quota: cpus(16)})
+	e.defaultQueue(team)
 	forged := func(pod *corev1.Pod) {
-		pod.Annotations = map[string]string{v1alpha1.AnnotationPlacedAs: `{"group":"","queue":"other","priority":1000}`}
+		pod.Annotations = map[string]string{v1alpha1.AnnotationPlacedAs: fmt.Sprintf(`{"group":"","queue":%q,"priority":1000}`, other)}
 	}
-	group(s, "raised", "low", "other")
-	create(s, "raised-0", "raised", "low", 8)
-	s.Runs("raised-", 1)
-	create(s, "filler-0", "", "high", 8, in("other"))
-	s.Runs("filler-", 1)
-	group(s, "deleted", "low", "team")
-	create(s, "deleted-0", "deleted", "low", 2)
-	create(s, "labeled-0", "", "low", 4, in("team"), forged)
-	create(s, "defaulted-0", "", "low", 2)
-	for _, name := range []string{"deleted-", "labeled-", "defaulted-"} {
-		s.Runs(name, 1)
-	}
-	if got := s.Pod("labeled-0").Annotations[v1alpha1.AnnotationPlacedAs]; !strings.Contains(got, `"queue":"team"`) {
+	e.do(e.edit.Create(t.Context(), e.group("raised", "low", other, 1)))
+	e.running("raised-0", "low", "a", 1, inGroup("raised"), asking(8))
+	e.running("filler-0", "high", "b", 1, inQueue(other), asking(8))
+	e.do(e.edit.Create(t.Context(), e.group("deleted", "low", team, 1)))
+	e.running("deleted-0", "low", "c", 1, inGroup("deleted"), asking(2))
+	e.running("labeled-0", "low", "c", 1, inQueue(team), forged)
+	e.running("defaulted-0", "low", "c", 1, asking(2))
+	if got := e.Pod("labeled-0").Annotations[v1alpha1.AnnotationPlacedAs]; !strings.Contains(got, fmt.Sprintf(`"queue":%q`, team)) {
 		t.Errorf("The seal of a pod that came with a forged one is %s", got)
 	}
 
-	scheduler := s.Run.Component(playground.Scheduler)
 	if err := scheduler.Kill(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	merge(s, &corev1.Pod{}, "labeled-0", `{"metadata":{"labels":{"reprieve.dev/queue":null}}}`)
-	merge(s, &corev1.Namespace{}, "default", `{"metadata":{"annotations":{"reprieve.dev/queue":"other"}}}`)
+	// The next scheduler need not wait for the end of the lease.
+	e.do(e.Kube.CoordinationV1().Leases("reprieve-system").Delete(t.Context(), "reprieve-scheduler", metav1.DeleteOptions{}))
+	e.merge(&corev1.Pod{}, "labeled-0", `{"metadata":{"labels":{"reprieve.dev/queue":null}}}`)
+	e.defaultQueue(other)
 	for _, name := range []string{"deleted", "raised"} {
-		if err := s.Objects.Delete(s.Context(), &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}); err != nil {
-			t.Fatal(err)
-		}
+		e.do(e.deleteGroup(name))
 	}
-	group(s, "raised", "high", "team")
-	create(s, "late-0", "", "low", 1, in("team"))
-	if err := scheduler.Start(s.Context()); err != nil {
+	e.do(e.edit.Create(t.Context(), e.group("raised", "high", team, 1)))
+	e.pod("late-0", "low", "c", inQueue(team), asking(1))
+	if err := scheduler.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
-	s.WaitCondition("raised", v1alpha1.ConditionCountsAsPlaced, metav1.ConditionTrue, v1alpha1.ReasonChangedSincePlaced,
-		`in Queue "other", not "team"`, "with priority 10, not 1000")
-	s.Eventually("the limit of the queue blocks another pod", func(context.Context) string {
-		for _, c := range s.Pod("late-0").Status.Conditions {
-			if c.Type == corev1.PodScheduled && strings.Contains(c.Message, "limit") {
-				return ""
-			}
-		}
-		return "it has another condition"
-	})
-	var team v1alpha1.Queue
-	if err := s.Objects.Get(s.Context(), types.NamespacedName{Name: "team"}, &team); err != nil {
-		t.Fatal(err)
-	}
-	if got := team.Status.Allocated[gpu]; got.Value() != 8 {
-		t.Errorf("The queue uses %s GPUs, want 8", got.String())
-	}
-	create(s, "urgent-0", "", "mid", 8, in("other"))
-	s.Gone("raised-0")
-	s.Runs("urgent-", 1)
-	s.Runs("filler-", 1)
+	e.WaitCondition("raised", v1alpha1.ConditionCountsAsPlaced, metav1.ConditionTrue, v1alpha1.ReasonChangedSincePlaced,
+		fmt.Sprintf("in Queue %q, not %q", other, team), "with priority 100, not 1000")
+	e.WaitsSaying("late-0", "limit")
+	e.used(team, 8)
+	e.pod("urgent-0", "mid", "a", inQueue(other), asking(8))
+	e.Gone("raised-0")
+	e.Runs("urgent-", 1)
+	e.Runs("filler-", 1)
 }
