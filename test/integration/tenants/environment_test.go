@@ -196,8 +196,7 @@ func kubeconfigOf(s *stage.Stage) *rest.Config {
 // in seconds.
 func (e *env) running(name, priority, node string, grace int64, change ...func(*corev1.Pod)) {
 	e.Helper()
-	pod := stage.NewPod(e.Namespace, name, priority, 4)
-	pod.Spec.NodeSelector[corev1.LabelHostname] = e.NodeName(node)
+	pod := newPodOn(e, name, priority, node)
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To(grace)
 	for _, c := range change {
 		c(pod)
@@ -262,12 +261,18 @@ func (e *env) terminating(want ...string) {
 // pod creates a pod with 4 CPUs that may run on one node only. The tenant creates it.
 func (e *env) pod(name, priority, node string, change ...func(*corev1.Pod)) {
 	e.Helper()
-	pod := stage.NewPod(e.Namespace, name, priority, 4)
-	pod.Spec.NodeSelector[corev1.LabelHostname] = e.NodeName(node)
+	pod := newPodOn(e, name, priority, node)
 	for _, c := range change {
 		c(pod)
 	}
 	e.do(e.edit.Create(e.Context(), pod))
+}
+
+// newPodOn returns a pod with 4 CPUs that may run on one node only.
+func newPodOn(e *env, name, priority, node string) *corev1.Pod {
+	pod := stage.NewPod(e.Namespace, name, priority, 4)
+	pod.Spec.NodeSelector[corev1.LabelHostname] = e.NodeName(node)
+	return pod
 }
 
 // do ends the test if an action has failed.

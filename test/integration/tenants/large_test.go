@@ -1,6 +1,7 @@
 package tenants
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -33,6 +34,18 @@ func (e *env) fill(obj client.Object) {
 	e.Logf("%s has an owner with a name of %d bytes", obj.GetName(), size)
 }
 
+// shrink removes the owners of an object.
+func (e *env) shrink(obj client.Object, name string) {
+	e.Helper()
+	obj.SetNamespace(e.Namespace)
+	obj.SetName(name)
+	// The context of the test has ended.
+	ctx := context.WithoutCancel(e.Context())
+	if err := e.Objects.Patch(ctx, obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`))); err != nil {
+		e.Error(err)
+	}
+}
+
 // TestTooLargeToMark tests a user who fills the objects of a running gang until etcd accepts no
 // larger object. Then the scheduler cannot write an intent or a condition to these
 // objects. It must select another victim, even one with a higher priority.
@@ -50,9 +63,7 @@ func TestTooLargeToMark(t *testing.T) {
 			e.fill(&v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "large"}})
 		}, "mark PodGroup"},
 		"a tree": {func(e *env) {
-			tree := &v1alpha1.CompositePodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "large"}}
-			tree.Spec.PriorityClassName, tree.Spec.DisruptionMode = ptr.To("low"), ptr.To(v1alpha1.CompositeDisruptionModeAll)
-			tree.Spec.SchedulingPolicy.Gang = &v1alpha1.CompositeGangSchedulingPolicy{MinGroupCount: 1}
+			tree := e.tree("large", "low")
 			e.do(e.edit.Create(e.Context(), tree))
 			part := e.group("part", "low", "", 1)
 			part.Spec.ParentCompositePodGroupName = ptr.To("large")
@@ -70,6 +81,8 @@ func TestTooLargeToMark(t *testing.T) {
 			e := newUnguarded(t)
 			e.AddNodes(4, "a", "b")
 			tc.fill(e)
+			// A pod of this size cannot be deleted.
+			e.Cleanup(func() { e.shrink(&corev1.Pod{}, "large-0") })
 			e.running("other", "mid", "b", 1)
 			e.urgent(false)
 			e.Gone("other")
