@@ -84,8 +84,9 @@ func (w *statusWriter) Patch(ctx context.Context, obj client.Object, patch clien
 	if !ok {
 		return w.SubResourceWriter.Patch(ctx, obj, patch, opts...)
 	}
-	if patch.Type() != types.MergePatchType {
-		return fmt.Errorf("patch the status of %s: got a patch of type %s, want %s", gang.Title(client.ObjectKeyFromObject(pg)), patch.Type(), types.MergePatchType)
+	if kind := patch.Type(); kind != types.MergePatchType && kind != types.JSONPatchType {
+		return fmt.Errorf("patch the status of %s: got a patch of type %s, want %s or %s",
+			gang.Title(client.ObjectKeyFromObject(pg)), kind, types.MergePatchType, types.JSONPatchType)
 	}
 	data, err := patch.Data(obj)
 	if err != nil {

@@ -130,7 +130,7 @@ func newBenchWith(t *testing.T, options []Option, objects ...client.Object) *ben
 		}
 		builder = builder.WithObjects(object)
 	}
-	b.groups = builder.WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: b.updateGroup}).Build()
+	b.groups = builder.WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: b.updateGroup, SubResourcePatch: b.patchGroup}).Build()
 	b.pods = fake.NewClientset(pods...)
 	b.pods.PrependReactor("*", "pods", b.podCall)
 	b.statuses = podstatus.New(t.Context(), b.pods, b.pods, flowcontrol.NewFakeAlwaysRateLimiter(), b.clock)
@@ -169,6 +169,16 @@ func (b *bench) updateGroup(ctx context.Context, c client.Client, sub string, ob
 		err = errors.Join(err, c.SubResource(sub).Update(ctx, obj, opts...))
 	}
 	return err
+}
+
+// patchGroup notes the patch that follows a conflict of an update, as "over".
+func (b *bench) patchGroup(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	if patch.Type() == types.JSONPatchType {
+		if err := b.note("over", obj.GetName()); err != nil {
+			return err
+		}
+	}
+	return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 }
 
 func (b *bench) podCall(action clienttesting.Action) (bool, runtime.Object, error) {

@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
 // againWithin is the maximum time between two preemptions of a group that counts as preempted
@@ -226,14 +228,44 @@ func (in *intents) change(ctx context.Context, key types.NamespacedName, edit fu
 		if err := in.client.Get(ctx, key, &pg); err != nil {
 			return err
 		}
+		before := *pg.Status.DeepCopy()
 		changed = &pg
 		if err := edit(&pg); err != nil {
 			return err
 		}
-		return in.client.Status().Update(ctx, &pg)
+		err := in.client.Status().Update(ctx, &pg)
+		if !apierrors.IsConflict(err) || isDenied(err) || native.IsNative(&pg) {
+			return err
+		}
+		// The reasons for the change may have ended since.
+		again := pg.DeepCopy()
+		again.Status = *before.DeepCopy()
+		if err := edit(again); err != nil {
+			return err
+		}
+		if in.writeOver(ctx, again, &before) == nil {
+			changed = again
+			return nil
+		}
+		return err
 	})
 	if err == errNothingToChange { //nolint:errorlint // It is never wrapped.
 		return changed, nil
 	}
 	return changed, err
+}
+
+// writeOver writes the status of a group after a conflict, if the status itself is still the same as
+// before. So a user who changes the rest of the PodGroup all the time cannot prevent the write. The
+// API server compares the status, because it applies the patch to the newest object.
+func (in *intents) writeOver(ctx context.Context, pg *v1alpha1.PodGroup, before *v1alpha1.PodGroupStatus) error {
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": pg.UID},
+		{"op": "test", "path": "/status", "value": before},
+		{"op": "replace", "path": "/status", "value": pg.Status},
+	})
+	if err != nil {
+		return fmt.Errorf("make the patch: %w", err)
+	}
+	return in.client.Status().Patch(ctx, pg, client.RawPatch(types.JSONPatchType, patch))
 }

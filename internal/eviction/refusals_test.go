@@ -308,7 +308,7 @@ func TestGroupThatCannotBeMarked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, append(append(whole("g"), whole("h")...), pod("single"), pod("urgent-0"))...)
-			b.failing(err, "list g")
+			b.failing(err, "list g", "over g")
 			for _, want := range []time.Duration{firstRefusal, 2 * firstRefusal} {
 				if got := b.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"))); !got.Refused || got.Begun.Len() > 0 {
 					t.Fatalf("It ends as %+v", got)

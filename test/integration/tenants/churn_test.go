@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,45 +20,43 @@ import (
 )
 
 const (
-	// changeEvery is the time between two changes of a tenant, and manyChanges the number of changes
-	// before a test measures.
-	changeEvery, manyChanges = 25 * time.Millisecond, 200
+	// changers is the number of clients of a tenant that change objects at the same time, and
+	// manyChanges the number of changes before a test measures.
+	changers, manyChanges = 4, 200
 	// soon is the longest permitted delay of other work. Before the scheduler limited the effect of
 	// such changes, the measured delays were from 20 to 70 seconds.
 	soon = 15 * time.Second
 )
 
-// changing lets the tenant make one change after another until the test ends. It returns after
-// manyChanges changes. A change of an object that no longer exists does not count.
+// changing lets the tenant make one change after another until the test ends, as fast as the API
+// server answers. Several clients do so at the same time. changing returns after manyChanges
+// changes. A change of an object that no longer exists does not count.
 func (e *env) changing(change func(ctx context.Context, n int) error) {
 	e.Helper()
 	ctx, stop := context.WithCancel(e.Context())
-	ended := make(chan error, 1)
-	var made atomic.Int64
-	go func() {
-		tick := time.NewTicker(changeEvery)
-		defer tick.Stop()
-		for n := 0; ; n++ {
-			select {
-			case <-ctx.Done():
-				ended <- nil
-				return
-			case <-tick.C:
+	var made, next atomic.Int64
+	changes, ctx := errgroup.WithContext(ctx)
+	for range changers {
+		changes.Go(func() error {
+			for ctx.Err() == nil {
+				n := int(next.Add(1))
+				switch err := change(ctx, n); {
+				case err == nil:
+					made.Add(1)
+				case ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+					return fmt.Errorf("change %d of the tenant: %w", n, err)
+				}
 			}
-			switch err := change(ctx, n); {
-			case err == nil:
-				made.Add(1)
-			case ctx.Err() == nil && !apierrors.IsNotFound(err):
-				ended <- fmt.Errorf("change %d of the tenant: %w", n, err)
-				return
-			}
-		}
-	}()
+			return nil
+		})
+	}
+	began := time.Now()
 	e.Cleanup(func() {
 		stop()
-		if err := <-ended; err != nil {
+		if err := changes.Wait(); err != nil {
 			e.Error(err)
 		}
+		e.Logf("The tenant has made %d changes in %v", made.Load(), time.Since(began))
 	})
 	e.Eventually("the tenant has made many changes", func(context.Context) string {
 		if n := made.Load(); n < manyChanges {
@@ -76,8 +75,8 @@ func (e *env) runsSoon(name string, began time.Time) {
 	}
 }
 
-// TestChangesDelayNoEviction tests a running gang whose owner changes its PodGroup or its pods 40
-// times a second. A preemptor must evict the gang and run soon nevertheless.
+// TestChangesDelayNoEviction tests a running gang whose owner changes its PodGroup or its pods all
+// the time. A preemptor must evict the gang and run soon nevertheless.
 func TestChangesDelayNoEviction(t *testing.T) {
 	t.Parallel()
 	names := []string{"victims-0", "victims-1"}
