@@ -255,9 +255,9 @@ func (in *intents) change(ctx context.Context, key types.NamespacedName, edit fu
 	return changed, err
 }
 
-// writeOver writes the status of a group after a conflict, if the status itself is still the same as
-// before. So a user who changes the rest of the PodGroup all the time cannot prevent the write. The
-// API server compares the status, because it applies the patch to the newest object.
+// writeOver writes the status of a group after a conflict, if the status itself equals before. So a
+// user who changes the rest of the PodGroup all the time cannot prevent the write. The API server
+// compares the status, because it applies the patch to the newest object.
 func (in *intents) writeOver(ctx context.Context, pg *v1alpha1.PodGroup, before *v1alpha1.PodGroupStatus) error {
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": pg.UID},

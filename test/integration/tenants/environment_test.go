@@ -140,7 +140,7 @@ func unguard(s *stage.Stage) {
 	})
 }
 
-// systemGroup returns a PodGroup with a PriorityClass of the system. An admission policy refuses it.
+// systemGroup returns a PodGroup with a PriorityClass of the system. A policy refuses it.
 func systemGroup(s *stage.Stage) client.Object {
 	return s.NewGroup(stage.Group{Name: "probe", MinCount: 1, Priority: "system-node-critical"})
 }
@@ -303,8 +303,8 @@ func asking(n int64) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Requests = cpus(n) }
 }
 
-// group returns a PodGroup in a queue, as the tenant creates it. Its disruption mode is PodGroup. If
-// queue is empty, the PodGroup names no queue.
+// group returns a PodGroup in a queue, as the tenant creates it. Its disruption mode is PodGroup.
+// If queue is empty, the PodGroup names no queue.
 func (e *env) group(name, class, queue string, minCount int32) *v1alpha1.PodGroup {
 	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
 	pg.Spec.PriorityClassName, pg.Spec.DisruptionMode = &class, ptr.To(v1alpha1.DisruptionModePodGroup)
