@@ -46,6 +46,7 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,categories=reprieve,shortName=cpg
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.schedulingPolicy.gang) || !has(oldSelf.spec.schedulingPolicy.gang) || self.spec.schedulingPolicy.gang.minGroupCount <= oldSelf.spec.schedulingPolicy.gang.minGroupCount || !has(oldSelf.status) || !has(oldSelf.status.scheduled) || oldSelf.status.scheduled == 0",message="cannot be raised while members have a node; it may be lowered at any time",reason=FieldValueForbidden,fieldPath=".spec.schedulingPolicy.gang.minGroupCount"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`
 // +kubebuilder:printcolumn:name="Groups-Needed",type=integer,JSONPath=`.spec.schedulingPolicy.gang.minGroupCount`
@@ -62,8 +63,8 @@ type CompositePodGroup struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the request of the user. It is immutable, except for the fields that Reprieve fills
-	// in.
+	// spec is the request of the user. It is immutable, except for minGroupCount and the fields that
+	// Reprieve fills in.
 	// +required
 	Spec CompositePodGroupSpec `json:"spec"`
 	// status is the observed state. It counts the members of all PodGroups below the
@@ -75,7 +76,7 @@ type CompositePodGroup struct {
 // CompositePodGroupSpec is the part of a CompositePodGroup that its user writes.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.parentCompositePodGroupName) == has(oldSelf.parentCompositePodGroupName) && (!has(self.parentCompositePodGroupName) || self.parentCompositePodGroupName == oldSelf.parentCompositePodGroupName)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".parentCompositePodGroupName"
-// +kubebuilder:validation:XValidation:rule="self.schedulingPolicy == oldSelf.schedulingPolicy",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".schedulingPolicy"
+// +kubebuilder:validation:XValidation:rule="has(self.schedulingPolicy.gang) == has(oldSelf.schedulingPolicy.gang)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".schedulingPolicy"
 // +kubebuilder:validation:XValidation:rule="has(self.disruptionMode) == has(oldSelf.disruptionMode) && (!has(self.disruptionMode) || self.disruptionMode == oldSelf.disruptionMode)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".disruptionMode"
 // +kubebuilder:validation:XValidation:rule="!has(self.disruptionMode) || self.disruptionMode != 'All' || !has(self.schedulingPolicy.basic)",message="All takes the gang scheduling policy; groups that are placed one by one (basic) are disrupted one by one (Single)",fieldPath=".disruptionMode"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.priorityClassName) ? has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName : !has(self.priorityClassName) || (!has(oldSelf.priority) && has(self.priority))",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".priorityClassName"
@@ -91,7 +92,7 @@ type CompositePodGroupSpec struct {
 	ParentCompositePodGroupName *string `json:"parentCompositePodGroupName,omitempty"`
 
 	// schedulingPolicy defines the placement of the groups. Exactly one of its fields is set.
-	// Immutable.
+	// Immutable, except for minGroupCount.
 	// +required
 	SchedulingPolicy CompositeSchedulingPolicy `json:"schedulingPolicy"`
 
@@ -141,7 +142,8 @@ type CompositeSchedulingPolicy struct {
 type CompositeGangSchedulingPolicy struct {
 	// minGroupCount is the number of groups directly below that must be able to run at the same
 	// time; at least 1. A group is able to run if it satisfies its own minCount or minGroupCount.
-	// Further groups are placed where they fit, each as a whole.
+	// Further groups are placed where they fit, each as a whole. You can lower it at any time, and
+	// raise it while no member has a node.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647

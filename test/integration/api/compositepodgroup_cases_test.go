@@ -21,7 +21,17 @@ func compositeCases() map[string]validationCase {
 		"an empty parent": {create: `{` + gang + `, parentCompositePodGroupName: ""}`, want: tooShort("spec.parentCompositePodGroupName")},
 		"another parent":  {create: `{` + gang + `, parentCompositePodGroupName: a}`, update: `{` + gang + `, parentCompositePodGroupName: b}`, want: immutable("parentCompositePodGroupName")},
 		"a late parent":   {create: `{` + gang + `}`, update: `{` + gang + `, parentCompositePodGroupName: b}`, want: immutable("parentCompositePodGroupName")},
-		"another count":   {create: `{` + gang + `}`, update: `{schedulingPolicy: {gang: {minGroupCount: 1}}}`, want: immutable("schedulingPolicy")},
+		"another policy":  {create: `{` + gang + `}`, update: `{schedulingPolicy: {basic: {}}}`, want: immutable("schedulingPolicy")},
+		"minGroupCount lowered while members have a node": {
+			create: `{` + gang + `}`, had: `{scheduled: 2, running: 2}`, update: `{schedulingPolicy: {gang: {minGroupCount: 1}}}`,
+		},
+		"minGroupCount raised while members wait": {
+			create: `{` + gang + `}`, had: `{pending: 1}`, update: `{schedulingPolicy: {gang: {minGroupCount: 3}}}`,
+		},
+		"minGroupCount raised while a member has a node": {
+			create: `{` + gang + `}`, had: `{scheduled: 1}`, update: `{schedulingPolicy: {gang: {minGroupCount: 3}}}`,
+			want: at + `: Forbidden: cannot be raised while members have a node; it may be lowered at any time`,
+		},
 		"another mode":    {create: `{` + gang + `}`, update: `{` + gang + `, disruptionMode: All}`, want: immutable("disruptionMode")},
 		"another class":   {create: `{` + gang + `, priorityClassName: a}`, update: `{` + gang + `, priorityClassName: b}`, want: immutable("priorityClassName")},
 		"filled in":       {create: `{` + gang + `}`, update: `{` + gang + `, priorityClassName: default, priority: 5, preemptionPolicy: Never}`},
