@@ -128,8 +128,11 @@ func treeRequests(_ context.Context, c *v1alpha1.CompositePodGroup) []reconcile.
 // above it. key is the group that the pod is a member of; see [gang.Membership]. For a pod in no
 // tree, partsOf returns a request for key.
 func (in *Inputs) partsOf(pod *corev1.Pod, key types.NamespacedName) []reconcile.Request {
-	named, ok := gang.GroupOf(pod)
-	if in.Trees == nil || !ok || key != named && !gang.IsTree(key) {
+	if in.Trees == nil {
+		return []reconcile.Request{{NamespacedName: key}}
+	}
+	named, ok := in.Trees.PodGroupOf(pod)
+	if !ok || key != named && !gang.IsTree(key) {
 		return []reconcile.Request{{NamespacedName: key}}
 	}
 	var out []reconcile.Request

@@ -14,12 +14,14 @@ import (
 
 // Trees returns the groups of an inventory with the trees that their parent fields define. It also
 // returns the keys of all groups. The inventory must have its derived PodGroups; see [Complete].
-func Trees(objects *inventory.Inventory) (*gang.Trees, []types.NamespacedName, error) {
+// members finds the PodGroups of pods.
+func Trees(objects *inventory.Inventory, members gang.Membership) (*gang.Trees, []types.NamespacedName, error) {
 	own, theirs, keys, err := groupsOf(objects)
 	if err != nil {
 		return nil, nil, err
 	}
 	trees := gang.NewTrees(gang.Merge(own, theirs))
+	trees.DeriveFrom(members)
 	for _, key := range keys {
 		trees.Changed(key)
 	}

@@ -52,6 +52,7 @@ func (t *Trees) assemble(key types.NamespacedName) (*Group, bool) {
 		out.Flaw = notFoundAbove(child)
 	}
 	out.Tree = a.branch(key, level)
+	out.Tree.members = t.members
 	if out.Flaw = cmp.Or(out.Flaw, a.flaw); exists && own.MinGroupCount == 0 {
 		return out, true
 	}

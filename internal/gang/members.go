@@ -92,6 +92,16 @@ func (m *Members) Total() int {
 	return len(m.Pending) + len(m.Gated) + len(m.Refused) + len(m.Assigned) + len(m.Terminating) + len(m.Succeeded) + len(m.Finished)
 }
 
+// And returns the members of two groups together.
+func (m *Members) And(other *Members) Members {
+	return Members{
+		Pending: slices.Concat(m.Pending, other.Pending), Reserved: m.Reserved.Union(other.Reserved), Gated: slices.Concat(m.Gated, other.Gated),
+		Refused: slices.Concat(m.Refused, other.Refused), Assigned: slices.Concat(m.Assigned, other.Assigned),
+		Terminating: slices.Concat(m.Terminating, other.Terminating), Succeeded: slices.Concat(m.Succeeded, other.Succeeded),
+		Finished: slices.Concat(m.Finished, other.Finished),
+	}
+}
+
 // Lister lists the members of groups. Its indexers must have the index of AddIndex.
 type Lister struct {
 	indexers []cache.Indexer
@@ -121,6 +131,11 @@ func (l *Lister) Members(key types.NamespacedName) Members {
 	if IsTree(key) {
 		return l.membersOfTree(key)
 	}
+	return MembersOf(l.podsOf(key))
+}
+
+// podsOf returns the Pods of a PodGroup.
+func (l *Lister) podsOf(key types.NamespacedName) []*corev1.Pod {
 	pods := l.by(IndexName, key.String(), nil)
 	if l.derived != nil {
 		for _, anchor := range l.derived.Anchors(key) {
@@ -133,7 +148,7 @@ func (l *Lister) Members(key types.NamespacedName) Members {
 			})...)
 		}
 	}
-	return MembersOf(pods)
+	return pods
 }
 
 // membersOfTree returns the Pods of all PodGroups below a CompositePodGroup.
@@ -143,7 +158,7 @@ func (l *Lister) membersOfTree(key types.NamespacedName) Members {
 	}
 	var pods []*corev1.Pod
 	for _, leaf := range l.trees.Leaves(key) {
-		pods = append(pods, l.by(IndexName, leaf.String(), nil)...)
+		pods = append(pods, l.podsOf(leaf)...)
 	}
 	return MembersOf(pods)
 }

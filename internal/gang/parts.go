@@ -74,10 +74,7 @@ func PartsOf(g *Group, roles Roles, m *Members) *Parts {
 func partsOfTree(t *Tree) *Parts {
 	p := &Parts{
 		Needs: make(map[string]int),
-		of: func(pod *corev1.Pod) string {
-			key, _ := GroupOf(pod)
-			return key.Name
-		},
+		of:    t.PartOf,
 		lacks: func(placed map[string]int) int { return t.Choose(placed, placed).Lacks },
 		whole: func(placed map[string]int) bool {
 			c := t.Choose(placed, placed)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -55,6 +56,41 @@ func AsPodGroup(c *v1alpha1.CompositePodGroup) *v1alpha1.PodGroup {
 	return pg
 }
 
+// AsGang is like AsPodGroup, but the PodGroup also has the gang policy. Its minCount is the
+// minGroupCount of the CompositePodGroup.
+func AsGang(c *v1alpha1.CompositePodGroup) *v1alpha1.PodGroup {
+	pg := AsPodGroup(c)
+	if p := c.Spec.SchedulingPolicy.Gang; p != nil {
+		pg.Spec.SchedulingPolicy.Gang = &v1alpha1.GangSchedulingPolicy{MinCount: p.MinGroupCount}
+	}
+	return pg
+}
+
+// ToComposite converts a PodGroup to the CompositePodGroup that it stands for, without the status.
+// It is the inverse of AsGang.
+func ToComposite(pg *v1alpha1.PodGroup) *v1alpha1.CompositePodGroup {
+	c := &v1alpha1.CompositePodGroup{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "CompositePodGroup"},
+		ObjectMeta: *pg.ObjectMeta.DeepCopy(),
+	}
+	name, _ := CompositeOf(types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name})
+	c.Name = name.Name
+	mode := v1alpha1.CompositeDisruptionModeSingle
+	if m := pg.Spec.DisruptionMode; m != nil && *m == v1alpha1.DisruptionModePodGroup {
+		mode = v1alpha1.CompositeDisruptionModeAll
+	}
+	c.Spec.DisruptionMode = &mode
+	if p := pg.Spec.SchedulingPolicy; p != nil {
+		c.Spec.SchedulingPolicy.Basic = p.Basic
+		if p.Gang != nil {
+			c.Spec.SchedulingPolicy.Gang = &v1alpha1.CompositeGangSchedulingPolicy{MinGroupCount: p.Gang.MinCount}
+		}
+	}
+	c.Spec.PriorityClassName, c.Spec.Priority, c.Spec.PreemptionPolicy = pg.Spec.PriorityClassName, pg.Spec.Priority, pg.Spec.PreemptionPolicy
+	c.Spec.ParentCompositePodGroupName = pg.Spec.ParentCompositePodGroupName
+	return c
+}
+
 // FromComposite returns the Group of a CompositePodGroup, without the groups below it.
 func FromComposite(c *v1alpha1.CompositePodGroup) *Group {
 	g := FromPodGroup(AsPodGroup(c))
@@ -74,6 +110,9 @@ type Tree struct {
 	Whole bool
 	// Parts are the groups directly below a CompositePodGroup, by name. A PodGroup has none.
 	Parts []*Tree
+	// members finds the PodGroups of pods. If it is nil, only the pods that name a PodGroup have
+	// one.
+	members Membership
 }
 
 func (t *Tree) isLeaf() bool { return !IsTree(t.Key) }
@@ -228,13 +267,26 @@ func (t *Tree) Further(have, placed map[string]int) []Choice {
 	return out
 }
 
-// CountByPart counts pods by the names of the PodGroups that the pods name.
-func CountByPart(pods ...[]*corev1.Pod) map[string]int {
+// PartOf returns the name of a pod's PodGroup; "" for a pod without a PodGroup.
+func (t *Tree) PartOf(pod *corev1.Pod) string {
+	if t.members == nil {
+		key, _ := GroupOf(pod)
+		return key.Name
+	}
+	key, ok := t.members.GroupOf(pod)
+	if !ok {
+		return ""
+	}
+	return key.Name
+}
+
+// CountByPart counts pods by the names of their PodGroups.
+func (t *Tree) CountByPart(pods ...[]*corev1.Pod) map[string]int {
 	out := make(map[string]int)
 	for _, some := range pods {
 		for _, pod := range some {
-			if key, ok := GroupOf(pod); ok {
-				out[key.Name]++
+			if part := t.PartOf(pod); part != "" {
+				out[part]++
 			}
 		}
 	}
@@ -250,7 +302,7 @@ func (g *Group) IsPlaced(m *Members) bool {
 	if g.Tree.Need == 0 || m.Placed() == 0 {
 		return m.Placed() > 0
 	}
-	placed := CountByPart(m.Assigned, m.Succeeded)
+	placed := g.Tree.CountByPart(m.Assigned, m.Succeeded)
 	c := g.Tree.Choose(placed, placed)
 	return c.Complete && c.Lacks == 0
 }
@@ -258,7 +310,7 @@ func (g *Group) IsPlaced(m *Members) bool {
 // gate returns the verdict on a tree that has too few groups with enough members; the zero Verdict
 // for other trees.
 func (t *Tree) gate(m *Members) Verdict {
-	have := CountByPart(m.Pending, m.Assigned, m.Succeeded)
+	have := t.CountByPart(m.Pending, m.Assigned, m.Succeeded)
 	if t.Choose(have, have).Complete {
 		return Verdict{}
 	}

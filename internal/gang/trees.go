@@ -19,6 +19,8 @@ import (
 // parent stay as they are. Trees is safe for concurrent use.
 type Trees struct {
 	source Source
+	// members finds the PodGroups of pods.
+	members Membership
 	// parented is the number of groups with a parent. While it is 0, lookups return without a lock.
 	parented atomic.Int64
 
@@ -45,9 +47,18 @@ var _ Source = (*Trees)(nil)
 // call Changed for each group that exists or changes.
 func NewTrees(source Source) *Trees {
 	return &Trees{
-		source: source, parents: make(map[types.NamespacedName]types.NamespacedName), children: make(map[types.NamespacedName]sets.Set[types.NamespacedName]),
+		source: source, members: Named{}, parents: make(map[types.NamespacedName]types.NamespacedName), children: make(map[types.NamespacedName]sets.Set[types.NamespacedName]),
 		workloads: make(map[types.NamespacedName]types.NamespacedName), known: make(map[string]map[types.NamespacedName]*Group), changes: make(map[string]uint64),
 	}
+}
+
+// DeriveFrom sets the Membership that finds the PodGroup of a pod. The default is [Named]. Call
+// DeriveFrom before any other method.
+func (t *Trees) DeriveFrom(members Membership) { t.members = members }
+
+// PodGroupOf returns the PodGroup of a pod, regardless of its tree; false for none.
+func (t *Trees) PodGroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	return t.members.GroupOf(pod)
 }
 
 // Move is a PodGroup whose workload has changed from From to To.
@@ -275,8 +286,8 @@ func (t *Trees) PartOf(pod *corev1.Pod) (name string, minCount int, ok bool) {
 	if t.parented.Load() == 0 {
 		return "", 0, false
 	}
-	key, named := GroupOf(pod)
-	if !named || t.WorkloadOf(key) == key {
+	key, ok := t.members.GroupOf(pod)
+	if !ok || t.WorkloadOf(key) == key {
 		return "", 0, false
 	}
 	g, exists := t.source.Group(key)

@@ -110,7 +110,7 @@ func Submit(ctx context.Context, to *inventory.Inventory, cfg *config.KubeSchedu
 	if err := s.group(ctx, cfg, made); err != nil {
 		return nil, err
 	}
-	if s.trees, _, err = derived.Trees(s.inventory); err != nil {
+	if s.trees, _, err = derived.Trees(s.inventory, s.derived); err != nil {
 		return nil, err
 	}
 	for i := range made {

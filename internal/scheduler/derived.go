@@ -61,12 +61,21 @@ func (underived) IsBounded(types.NamespacedName) bool { return false }
 func (underived) QueueOf(*corev1.Pod) string { return "" }
 
 // membershipChanged handles a pod whose derived group has changed, because more is known about the
-// owner of the pod. It retries the pod if the pod waited for this. before is the previous group;
+// owner of the pod. It retries the pod if the pod waited for this. before is the previous PodGroup;
 // was is false if there was none.
+func (pw *podWatch) membershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
+	if was && pw.index.trees != nil {
+		before = pw.index.trees.WorkloadOf(before)
+	}
+	pw.workloadChanged(listed, before, was)
+}
+
+// workloadChanged handles a pod that may belong to another workload than before. was is false if
+// the pod belonged to no group.
 //
 // listed may be an outdated version of the pod. The pod may have been changed or deleted, and the
 // informer's handler may have seen that before this call.
-func (pw *podWatch) membershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
+func (pw *podWatch) workloadChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
 	pod, exists := pw.index.podOf(podKey(listed))
 	if !exists {
 		pod = listed
@@ -116,6 +125,9 @@ func (o *placements) behind(g *gang.Group, members *gang.Members) gang.Verdict {
 		if v := gang.Outranked(o.index.derived, o.index.groups, pod); v != (gang.Verdict{}) {
 			return v
 		}
+	}
+	if g.Tree != nil {
+		return o.index.behindInTree(g)
 	}
 	if !derived || g.MinCount >= want {
 		return gang.Verdict{}

@@ -46,8 +46,8 @@ func (o *placements) partial(g *gang.Group, members *gang.Members, planned []eng
 // would run in part. counted are the pods that count as placed, in addition to the assigned
 // members.
 func inPart(tree *gang.Tree, members *gang.Members, coming, counted []*corev1.Pod) sets.Set[string] {
-	placed, out := gang.CountByPart(members.Assigned, members.Succeeded, counted), sets.New[string]()
-	for name := range gang.CountByPart(coming) {
+	placed, out := tree.CountByPart(members.Assigned, members.Succeeded, counted), sets.New[string]()
+	for name := range tree.CountByPart(coming) {
 		if !tree.IsWholeAround(name, placed) {
 			out.Insert(name)
 		}

@@ -122,7 +122,7 @@ func (x *releases) cancelBindings(key types.NamespacedName, why string) {
 	if g.Tree != nil {
 		short := x.placements.partial(g, &members, nil)
 		for _, pod := range members.Pending {
-			if name, _ := gang.GroupOf(pod); members.Reserved.Has(pod.UID) && short.Has(name.Name) {
+			if members.Reserved.Has(pod.UID) && short.Has(g.Tree.PartOf(pod)) {
 				x.cancelBinding(pod.UID, why)
 			}
 		}

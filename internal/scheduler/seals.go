@@ -62,7 +62,7 @@ func (ss *seals) of(pod *corev1.Pod) gang.Seal {
 	// The disruption mode PodGroup counts only if every earlier member of the run was sealed with
 	// it. Otherwise, the members are evicted one by one, later members too.
 	s.MinCount, s.Whole = g.MinCount, g.Whole && !run.Sealed.Split
-	if s.Role, _ = ss.index.derived.RoleOf(pod); g.Priority != nil {
+	if s.Role = ss.index.roleInSeal(pod); g.Priority != nil {
 		s.Class = g.PriorityClassName
 	}
 	if !g.IsGang() {

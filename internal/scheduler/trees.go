@@ -48,6 +48,47 @@ func (d treed) RoleOf(pod *corev1.Pod) (role string, needed int) {
 	return d.Derived.RoleOf(pod)
 }
 
+// MinGroupCount returns the minGroupCount that the owner of a derived tree demands now; false for a
+// tree that is not derived.
+func (d treed) MinGroupCount(key types.NamespacedName) (int, bool) { return d.Derived.MinCount(key) }
+
+// roleInSeal returns the role that the seal of a pod records. If the PodGroup of the pod is derived
+// from an object, it is the role that the object defines, even in a tree. Otherwise, it is the
+// pod's part of the tree.
+func (r *clusterIndex) roleInSeal(pod *corev1.Pod) string {
+	if d, ok := r.derived.(treed); ok {
+		if role, _ := d.Derived.RoleOf(pod); role != "" {
+			return role
+		}
+	}
+	role, _ := r.derived.RoleOf(pod)
+	return role
+}
+
+// behindInTree is the last part of the method behind for a tree. A group of a derived tree may
+// count fewer members, or fewer groups, than the owner of the tree demands now.
+func (r *clusterIndex) behindInTree(g *gang.Group) gang.Verdict {
+	d, ok := r.derived.(treed)
+	if !ok {
+		return gang.Verdict{}
+	}
+	if want, derived := d.MinGroupCount(g.Key); derived && g.Tree.Need < want {
+		return gang.Verdict{
+			Reason:  v1alpha1.ReasonBehindItsObject,
+			Message: fmt.Sprintf("%s needs %d groups, and is to need %d before it is placed", gang.Title(g.Key), g.Tree.Need, want),
+		}
+	}
+	for _, leaf := range g.Tree.Leaves() {
+		if want, derived := d.MinCount(leaf); derived && g.Tree.NeedOf(leaf.Name) < want {
+			return gang.Verdict{
+				Reason:  v1alpha1.ReasonBehindItsObject,
+				Message: fmt.Sprintf("PodGroup %s needs %d members, and is to need %d before it is placed", leaf, g.Tree.NeedOf(leaf.Name), want),
+			}
+		}
+	}
+	return gang.Verdict{}
+}
+
 // partChanged handles a created, changed or deleted CompositePodGroup, or a PodGroup that has or
 // had a parent. workloads and moves are the results of [gang.Trees.Changed]. Any goroutine may call
 // it once the scheduler runs.
@@ -76,7 +117,7 @@ func (pw *podWatch) partMoved(move gang.Move) {
 	members := pw.index.lister.Members(move.PodGroup)
 	for _, pods := range [][]*corev1.Pod{members.Pending, members.Gated, members.Refused, members.Assigned, members.Terminating, members.Succeeded, members.Finished} {
 		for _, pod := range pods {
-			pw.membershipChanged(pod, move.From, inTree)
+			pw.workloadChanged(pod, move.From, inTree)
 		}
 	}
 	if !inTree {
@@ -102,7 +143,7 @@ func (r *clusterIndex) unitOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	if !ok || !gang.IsTree(key) {
 		return key, ok
 	}
-	named, _ := gang.GroupOf(pod)
+	named, _ := r.trees.PodGroupOf(pod)
 	return r.trees.UnitOf(named), true
 }
 
@@ -111,8 +152,8 @@ func (r *clusterIndex) unitOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 // name of their PodGroup.
 func chooseOf(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) (c gang.Choice, have, placed map[string]int) {
 	assumed := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return !members.Reserved.Has(pod.UID) })
-	placed = gang.CountByPart(members.Assigned, members.Succeeded, assumed)
-	have = gang.CountByPart(members.Assigned, members.Succeeded, assumed, waiting)
+	placed = g.Tree.CountByPart(members.Assigned, members.Succeeded, assumed)
+	have = g.Tree.CountByPart(members.Assigned, members.Succeeded, assumed, waiting)
 	return g.Tree.Choose(have, placed), have, placed
 }
 
@@ -134,13 +175,13 @@ func needFirst(tree *gang.Tree, c gang.Choice, placed map[string]int, waiting []
 	}
 	turns := make(map[types.UID]int, len(waiting))
 	for _, pod := range waiting {
-		name, _ := gang.GroupOf(pod)
-		switch n, ok := left[name.Name]; {
+		part := tree.PartOf(pod)
+		switch n, ok := left[part]; {
 		case !ok:
 			turns[pod.UID] = 2
 			continue
 		case n > 0:
-			left[name.Name]--
+			left[part]--
 		default:
 			turns[pod.UID] = 1
 		}
@@ -177,8 +218,8 @@ func roundsOf(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) []rou
 		out = append(out, round{pods: pods[:needFirst(g.Tree, further, placed, pods)], minCount: further.Lacks, further: true})
 	}
 	surplus := slices.DeleteFunc(slices.Clone(waiting), func(pod *corev1.Pod) bool {
-		name, _ := gang.GroupOf(pod)
-		return placed[name.Name] < g.Tree.NeedOf(name.Name)
+		part := g.Tree.PartOf(pod)
+		return placed[part] < g.Tree.NeedOf(part)
 	})
 	if len(surplus) > 0 || len(out) == 0 {
 		out = append(out, round{pods: surplus})

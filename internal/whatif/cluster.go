@@ -79,11 +79,11 @@ func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSche
 // newCluster returns a Cluster like [New]. The scheduler finds PodGroups in the source that the
 // function view returns for the source of the objects.
 func newCluster(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, view func(gang.Source) gang.Source) (*Cluster, error) {
-	trees, keys, err := derived.Trees(objects)
+	belonging, err := derived.New(objects, cfg)
 	if err != nil {
 		return nil, err
 	}
-	belonging, err := derived.New(objects, cfg)
+	trees, keys, err := derived.Trees(objects, belonging)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (s *search) withClass(class *schedulingv1.PriorityClass) ([]inventory.Chang
 		pg.Spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
 		return []inventory.Change{{Resource: inventory.PodGroups, Object: pg}}, nil
 	}
-	trees, _, err := derived.Trees(s.objects)
+	trees, _, err := derived.Trees(s.objects, gang.Named{})
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func (w *Workload) Lacking(placed []*corev1.Pod) (lacking int, enough bool) {
 		lacking = max(w.MinCount-len(placed), 0)
 		return lacking, lacking == 0
 	}
-	counts := gang.CountByPart(placed)
+	counts := w.Tree.CountByPart(placed)
 	c := w.Tree.Choose(counts, counts)
 	return c.Lacks, c.Complete && c.Lacks == 0
 }

@@ -48,7 +48,7 @@ func newQuestion(objects *inventory.Inventory, cfg *config.KubeSchedulerConfigur
 
 // use replaces the objects.
 func (q *question) use(objects *inventory.Inventory) error {
-	trees, _, err := derived.Trees(objects)
+	trees, _, err := derived.Trees(objects, q.groups)
 	if err != nil {
 		return err
 	}

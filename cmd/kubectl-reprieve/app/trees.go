@@ -177,8 +177,8 @@ func (s *subject) tree() *toldTree {
 		return out
 	}
 	members := gang.MembersOf(s.pods)
-	placed := gang.CountByPart(members.Assigned, members.Succeeded)
-	have := gang.CountByPart(members.Assigned, members.Succeeded, members.Pending)
+	placed := g.Tree.CountByPart(members.Assigned, members.Succeeded)
+	have := g.Tree.CountByPart(members.Assigned, members.Succeeded, members.Pending)
 	chosen := sets.New(g.Tree.Choose(have, placed).Leaves...)
 	if len(s.pending()) == 0 {
 		out.Flaw = g.Flaw.Message

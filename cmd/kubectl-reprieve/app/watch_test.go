@@ -131,7 +131,7 @@ func treesOf(t *testing.T, composite *v1alpha1.CompositePodGroup, parts ...*v1al
 	if err != nil {
 		t.Fatal(err)
 	}
-	trees, _, err := derived.Trees(objects)
+	trees, _, err := derived.Trees(objects, gang.Named{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -384,6 +384,9 @@ func (p *parts) followGroups(ctx context.Context) error {
 		groups, p.sources = gang.Merge(groups, composites), append(p.sources, composites)
 	}
 	p.trees = gang.NewTrees(groups)
+	if p.derived != nil {
+		p.trees.DeriveFrom(p.derived)
+	}
 	p.source = p.trees
 	return nil
 }
