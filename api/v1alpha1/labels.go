@@ -40,10 +40,11 @@ const (
 	// AnnotationGang determines whether Reprieve creates a PodGroup for the object: "true" or
 	// "false".
 	AnnotationGang = "reprieve.dev/gang"
-	// AnnotationGangPer determines which pods of the object form a gang. Its value is GangPerObject
-	// or GangPerRole.
+	// AnnotationGangPer determines which pods of the object form a gang. Its value is
+	// GangPerObject, GangPerRole or GangPerTree.
 	AnnotationGangPer = "reprieve.dev/gang-per"
-	// AnnotationDisruptionMode is the disruptionMode of the created PodGroup.
+	// AnnotationDisruptionMode is the disruptionMode of the created PodGroup. With GangPerTree, the
+	// value All evicts the whole tree together.
 	AnnotationDisruptionMode = "reprieve.dev/disruption-mode"
 	// AnnotationPriorityClass is the priorityClassName of the created PodGroup.
 	AnnotationPriorityClass = "reprieve.dev/priority-class"
@@ -82,4 +83,7 @@ const (
 	GangPerObject = "object"
 	// GangPerRole is one gang for each role.
 	GangPerRole = "role"
+	// GangPerTree is one PodGroup for each replica or role, and a CompositePodGroup that joins them
+	// to one gang.
+	GangPerTree = "tree"
 )

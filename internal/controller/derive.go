@@ -60,6 +60,8 @@ type Derive struct {
 	figure func(reason string, pods int)
 	// waiting maps each group in refused to the number of its pods that wait for the PodGroup.
 	waiting map[types.NamespacedName]int
+	// noTrees is the reason why Derive cannot write CompositePodGroups; "" if it can.
+	noTrees string
 	// denied computes the retry delays of groups whose minCount must change although the API server
 	// rejects the change.
 	denied workqueue.TypedRateLimiter[types.NamespacedName]
@@ -93,14 +95,14 @@ func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy f
 // Reconcile creates, updates or deletes the PodGroup of one derived group.
 func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	key := req.NamespacedName
-	if gang.IsTree(key) {
+	if gang.IsTree(key) && r.noTrees != "" {
 		return reconcile.Result{}, nil
 	}
 	var pg v1alpha1.PodGroup
 	err := r.client.Get(ctx, key, &pg)
 	exists := err == nil
 	if err != nil && !apierrors.IsNotFound(err) {
-		return reconcile.Result{}, fmt.Errorf("get PodGroup %s: %w", key, err)
+		return reconcile.Result{}, fmt.Errorf("get %s: %w", gang.Title(key), err)
 	}
 	if exists {
 		r.count(key, 0)
@@ -114,17 +116,17 @@ func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		r.forget(key)
 		return reconcile.Result{}, nil
 	}
-	members := r.members.Members(key)
+	d := r.derivationOf(key, g)
 	switch {
-	case abandoned && members.Total() == 0 && pg.Status.Disruption == nil:
-		return r.remove(ctx, &pg)
+	case abandoned && d.Members.Total() == 0 && pg.Status.Disruption == nil:
+		return r.removeLast(ctx, &pg)
 	case !ok:
 		r.forget(key)
 		return reconcile.Result{}, nil
 	case exists:
-		return r.level(ctx, &pg, g, &members)
-	case !g.Ended && len(living(&members)) > 0:
-		return r.create(ctx, key, g, &members)
+		return r.level(ctx, &pg, d)
+	case !g.Ended && len(living(d.Members)) > 0:
+		return r.create(ctx, d)
 	default:
 		r.forget(key)
 		return reconcile.Result{}, nil
@@ -165,7 +167,8 @@ func (r *Derive) count(key types.NamespacedName, pods int) {
 }
 
 // level updates an existing PodGroup from its object, or deletes the PodGroup when its run is over.
-func (r *Derive) level(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
+func (r *Derive) level(ctx context.Context, pg *v1alpha1.PodGroup, d *Derivation) (reconcile.Result, error) {
+	g, members := d.Group, d.Members
 	// If the work is finished, or the pods have no owner, the PodGroup stays until its last pod is
 	// deleted. Until then, it shows the status of the work.
 	over := g.Ended || g.Suspended || g.Surplus || (g.Ownerless || g.Finished) && members.Total() == 0
@@ -178,9 +181,9 @@ func (r *Derive) level(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Gr
 		return r.tell(ctx, pg, fmt.Sprintf("it is not owned by %s %s, for whose pods it would be made, and is left as it is; delete it",
 			g.Owner.Kind, g.Owner.Name))
 	case over && len(living(members))+len(members.Terminating) == 0 && pg.Status.Disruption == nil:
-		return r.remove(ctx, pg)
+		return r.removeLast(ctx, pg)
 	default:
-		return r.follow(ctx, pg, g, members)
+		return r.follow(ctx, pg, d)
 	}
 }
 
@@ -211,10 +214,14 @@ func isOwnerless(pg *v1alpha1.PodGroup) bool {
 }
 
 // create writes the PodGroup of a derived group for the first time.
-func (r *Derive) create(ctx context.Context, key types.NamespacedName, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
-	pg, err := NewDerivedPodGroup(key, g, members, r.queue, r.classes)
+func (r *Derive) create(ctx context.Context, d *Derivation) (reconcile.Result, error) {
+	key := d.Key
+	if ready, err := r.createTree(ctx, d); err != nil || !ready {
+		return reconcile.Result{}, err
+	}
+	pg, err := NewDerivedPodGroup(d, r.queue, r.classes)
 	if err != nil {
-		r.refuse(key, g, members, err.Error())
+		r.refuse(d, err.Error())
 		return reconcile.Result{RequeueAfter: classDelay}, nil
 	}
 	settings := settingsOf(&pg.Spec.PodGroupPolicy)
@@ -223,8 +230,8 @@ func (r *Derive) create(ctx context.Context, key types.NamespacedName, g groupin
 	case apierrors.IsAlreadyExists(err):
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	case err != nil:
-		r.refuse(key, g, members, apiMessage(err))
-		return reconcile.Result{}, fmt.Errorf("create PodGroup %s: %w", key, err)
+		r.refuse(d, apiMessage(err))
+		return reconcile.Result{}, fmt.Errorf("create %s: %w", gang.Title(key), err)
 	}
 	r.written(key)
 	r.made[key] = settings
@@ -234,10 +241,11 @@ func (r *Derive) create(ctx context.Context, key types.NamespacedName, g groupin
 // refuse reports why a PodGroup is not created: in a condition of each pod, and once in an event of
 // one pod. A new condition triggers the next attempt, and the text may differ at each attempt, for
 // example in a port number. So refuse writes a different text only after repeatDelay.
-func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gang.Members, why string) {
+func (r *Derive) refuse(d *Derivation, why string) {
+	key, members := d.Key, d.Members
 	v := gang.Verdict{
 		Reason:  gang.ReasonPodGroupNotMade,
-		Message: fmt.Sprintf("the PodGroup for %s %s cannot be written, so its pods wait: %s", g.Owner.Kind, g.Owner.Name, why),
+		Message: fmt.Sprintf("the %s for %s %s cannot be written, so its pods wait: %s", kindOf(&d.Group), d.Owner.Kind, d.Owner.Name, why),
 	}
 	now := r.clock.Now()
 	told, ok := r.refused[key]
@@ -262,13 +270,15 @@ func living(members *gang.Members) []*corev1.Pod {
 }
 
 // NewDerivedPodGroup returns the PodGroup to create for a derived group that has at least one
-// living member. queueNamedBy returns the queue that a pod itself names. The function returns an
-// error if the group names a PriorityClass that does not exist.
-func NewDerivedPodGroup(key types.NamespacedName, g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister) (*v1alpha1.PodGroup, error) {
-	made, _, err := policy(g, members, queueNamedBy, classes)
+// living member. For a tree, it returns the PodGroup that stands for the CompositePodGroup; see
+// [gang.ToComposite]. queueNamedBy returns the queue that a pod itself names. The function returns
+// an error if the group names a PriorityClass that does not exist.
+func NewDerivedPodGroup(d *Derivation, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister) (*v1alpha1.PodGroup, error) {
+	made, _, err := policy(d, queueNamedBy, classes)
 	if err != nil {
 		return nil, err
 	}
+	key, g := d.Key, d.Group
 	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{labelManagedBy: managedBy},
 	}}
@@ -286,7 +296,8 @@ func NewDerivedPodGroup(key types.NamespacedName, g grouping.Group, members *gan
 // follow updates the fields of a PodGroup that may change: minCount and
 // preemptionPriorityClassName. It reports settings of the object that differ from the PodGroup and
 // cannot be changed in it.
-func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
+func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, d *Derivation) (reconcile.Result, error) {
+	g, members := d.Group, d.Members
 	if pg.Spec.SchedulingPolicy == nil || pg.Spec.SchedulingPolicy.Gang == nil {
 		return reconcile.Result{}, nil
 	}
@@ -296,11 +307,11 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 	what, again := g.Note, reconcile.Result{}
 	lives := len(living(members)) > 0
 	if lives {
-		now, above, err := policy(g, members, r.queue, r.classes)
+		now, above, err := policy(d, r.queue, r.classes)
 		what = cmp.Or(what, above, differs(pg, g), flawOfPreemptionClass(pg, g))
 		// If the PriorityClass no longer exists, do not compare the settings.
 		if err == nil {
-			due, later := r.isDue(ctx, pg, &now, g, members)
+			due, later := r.isDue(ctx, pg, &now, d)
 			if due {
 				return r.remove(ctx, pg)
 			}
@@ -326,7 +337,7 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 			// node, or an admission policy always denies the change.
 			return reconcile.Result{RequeueAfter: r.denied.When(key)}, nil
 		}
-		return retryConflict(fmt.Errorf("have PodGroup %s follow its object: %w", key, err))
+		return retryConflict(fmt.Errorf("update %s from its object: %w", gang.Title(key), err))
 	}
 	r.denied.Forget(key)
 	return again, nil
@@ -365,7 +376,7 @@ func (r *Derive) tell(ctx context.Context, pg *v1alpha1.PodGroup, what string) (
 	}
 	said := meta.FindStatusCondition(pg.Status.Conditions, c.Type)
 	if what == "" {
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonObjectFollowed, "the PodGroup is as its object asks"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonObjectFollowed, "the "+kindWritten(pg)+" is as its object asks"
 	}
 	if said == nil && what == "" || said != nil && said.Status == c.Status && said.Message == c.Message {
 		return reconcile.Result{}, nil
@@ -373,10 +384,10 @@ func (r *Derive) tell(ctx context.Context, pg *v1alpha1.PodGroup, what string) (
 	before := pg.DeepCopy()
 	meta.SetStatusCondition(&pg.Status.Conditions, c)
 	if err := r.client.Status().Patch(ctx, pg, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return retryConflict(fmt.Errorf("write status of PodGroup %s/%s: %w", pg.Namespace, pg.Name, err))
+		return retryConflict(fmt.Errorf("write status of %s: %w", gang.Title(client.ObjectKeyFromObject(pg)), err))
 	}
 	if what != "" {
-		r.recorder.Eventf(pg, nil, corev1.EventTypeWarning, c.Reason, "Grouping", "%s", what)
+		r.recorder.Eventf(regarding(pg), nil, corev1.EventTypeWarning, c.Reason, "Grouping", "%s", what)
 	}
 	return reconcile.Result{}, nil
 }

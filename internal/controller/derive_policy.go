@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/utils/ptr"
@@ -24,17 +25,36 @@ func minCountOf(g grouping.Group, members *gang.Members) int32 {
 	return int32(min(g.Needs(members.Available()), math.MaxInt32)) //nolint:gosec // it is bounded
 }
 
-// policy returns the settings of a new PodGroup. The group must have a living member. If the object
-// does not set a field, the value comes from the pods. above is a message if the object names a
-// class above the class of its pods. The error comes from classFor.
-func policy(g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister) (out v1alpha1.PodGroupPolicy, above string, err error) {
-	live := living(members)
+// Derivation is a derived group with its members.
+type Derivation struct {
+	grouping.Group
+	// Key is the key of the group's PodGroup or CompositePodGroup.
+	Key types.NamespacedName
+	// Members are the members of the group, and Tree are the members of all groups in its tree. For
+	// a group that is in no tree, both are equal.
+	Members, Tree *gang.Members
+}
+
+// workload returns the key of the group that the members are placed with.
+func (d *Derivation) workload() types.NamespacedName {
+	if d.Parent.Name != "" {
+		return d.Parent
+	}
+	return d.Key
+}
+
+// policy returns the settings of a new PodGroup or CompositePodGroup. The tree of the group must
+// have a living member. If the object does not set a field, the value comes from the pods. All
+// groups of a tree get the same class and queue. above is a message if the object names a class
+// above the class of its pods. The error comes from classFor.
+func policy(d *Derivation, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister) (out v1alpha1.PodGroupPolicy, above string, err error) {
+	g, live := d.Group, living(d.Tree)
 	class, above, err := classFor(g, live, classes)
 	if err != nil {
 		return out, "", err
 	}
 	out = v1alpha1.PodGroupPolicy{
-		SchedulingPolicy: &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: minCountOf(g, members)}},
+		SchedulingPolicy: &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: minCountOf(g, d.Members)}},
 	}
 	if mode := cmp.Or(g.Choice.DisruptionMode, g.Choice.DefaultMode); mode != "" {
 		out.DisruptionMode = ptr.To(v1alpha1.DisruptionMode(mode))
@@ -51,8 +71,14 @@ func policy(g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.P
 			out.PreemptionPolicy = ptr.To(corev1.PreemptNever)
 		}
 	}
+	if g.Tree {
+		return out, above, nil
+	}
 	if queue := cmp.Or(g.Choice.Queue, queueNamedBy(lowest), g.Choice.DefaultQueue); queue != "" {
 		out.QueueName = &queue
+	}
+	if parent, ok := gang.CompositeOf(g.Parent); ok {
+		out.ParentCompositePodGroupName = &parent.Name
 	}
 	out.SchedulingConstraints = g.Choice.Constraints()
 	return out, above, nil
@@ -89,15 +115,23 @@ func classFor(g grouping.Group, live []*corev1.Pod, classes schedulinglisters.Pr
 	never := slices.ContainsFunc(live, neverPreempts)
 	switch {
 	case found.Value > corev1helpers.PodPriority(lowest):
-		above = fmt.Sprintf("%s %s asks for %s: %q, whose priority %d is above that of its pods, %d; the PodGroup has theirs",
-			g.Owner.Kind, g.Owner.Name, v1alpha1.AnnotationPriorityClass, wanted, found.Value, corev1helpers.PodPriority(lowest))
+		above = fmt.Sprintf("%s %s asks for %s: %q, whose priority %d is above that of its pods, %d; the %s has theirs",
+			g.Owner.Kind, g.Owner.Name, v1alpha1.AnnotationPriorityClass, wanted, found.Value, corev1helpers.PodPriority(lowest), kindOf(&g))
 	case mayPreempt && never:
-		above = fmt.Sprintf("%s %s asks for %s: %q, which may preempt, and its pods may not; the PodGroup has their class",
-			g.Owner.Kind, g.Owner.Name, v1alpha1.AnnotationPriorityClass, wanted)
+		above = fmt.Sprintf("%s %s asks for %s: %q, which may preempt, and its pods may not; the %s has their class",
+			g.Owner.Kind, g.Owner.Name, v1alpha1.AnnotationPriorityClass, wanted, kindOf(&g))
 	default:
 		return wanted, "", nil
 	}
 	return lowest.Spec.PriorityClassName, above, nil
+}
+
+// kindOf returns the kind that is written for a derived group.
+func kindOf(g *grouping.Group) string {
+	if g.Tree {
+		return "CompositePodGroup"
+	}
+	return "PodGroup"
 }
 
 // settingsOf returns a text of all settings of a policy except its counts. Two policies have the
@@ -114,6 +148,7 @@ func differences(have, now *v1alpha1.PodGroupPolicy) string {
 		{"disruptionMode", modeOf(have), modeOf(now)},
 		{"priorityClassName", ptr.Deref(have.PriorityClassName, ""), ptr.Deref(now.PriorityClassName, "")},
 		{"queueName", ptr.Deref(have.QueueName, ""), ptr.Deref(now.QueueName, "")},
+		{"parentCompositePodGroupName", ptr.Deref(have.ParentCompositePodGroupName, ""), ptr.Deref(now.ParentCompositePodGroupName, "")},
 		{"topology key", have.TopologyKey(), now.TopologyKey()},
 		{"preferred topology keys", levelsOf(have), levelsOf(now)},
 	} {
@@ -143,8 +178,8 @@ func differs(pg *v1alpha1.PodGroup, g grouping.Group) string {
 		{v1alpha1.AnnotationPreferredTopologyKey, strings.Join(g.Choice.Levels(), ","), levelsOf(&pg.Spec.PodGroupPolicy)},
 	} {
 		if s.want != "" && s.want != s.have {
-			return fmt.Sprintf("%s %s asks for %s: %q, and the PodGroup was made with %q, which cannot be changed; it counts from its next run on",
-				g.Owner.Kind, g.Owner.Name, s.annotation, s.want, s.have)
+			return fmt.Sprintf("%s %s asks for %s: %q, and the %s was made with %q, which cannot be changed; it counts from its next run on",
+				g.Owner.Kind, g.Owner.Name, s.annotation, s.want, kindOf(&g), s.have)
 		}
 	}
 	return ""
@@ -162,12 +197,13 @@ func dropped(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Gro
 		{"disruptionMode", modeOf(&pg.Spec.PodGroupPolicy), modeOf(now), true},
 		{"priorityClassName", ptr.Deref(pg.Spec.PriorityClassName, ""), ptr.Deref(now.PriorityClassName, ""), has(v1alpha1.AnnotationClassOf)},
 		{"queueName", ptr.Deref(pg.Spec.QueueName, ""), ptr.Deref(now.QueueName, ""), has(v1alpha1.AnnotationQueueOf)},
+		{"parentCompositePodGroupName", ptr.Deref(pg.Spec.ParentCompositePodGroupName, ""), ptr.Deref(now.ParentCompositePodGroupName, ""), true},
 		{"topology key", pg.Spec.TopologyKey(), now.TopologyKey(), true},
 		{"preferred topology keys", levelsOf(&pg.Spec.PodGroupPolicy), levelsOf(now), true},
 	} {
 		if s.wasAsked && s.have != s.now {
-			return fmt.Sprintf("for %s %s, the PodGroup would be made with %s %q now, and was made with %q, which cannot be changed; it counts from its next run on",
-				g.Owner.Kind, g.Owner.Name, s.setting, s.now, s.have)
+			return fmt.Sprintf("for %s %s, the %s would be made with %s %q now, and was made with %q, which cannot be changed; it counts from its next run on",
+				g.Owner.Kind, g.Owner.Name, kindOf(&g), s.setting, s.now, s.have)
 		}
 	}
 	return ""

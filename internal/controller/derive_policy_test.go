@@ -45,7 +45,7 @@ func TestDerivedSources(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pg, err := NewDerivedPodGroup(groupKey, grouping.Group{Owner: theJob, MinCount: 1, Choice: c.choice}, &gang.Members{Pending: []*corev1.Pod{c.pod}},
+			pg, err := NewDerivedPodGroup(derivationWith(grouping.Group{Owner: theJob, MinCount: 1, Choice: c.choice}, &gang.Members{Pending: []*corev1.Pod{c.pod}}),
 				func(pod *corev1.Pod) string { return pod.Labels["queue"] }, classesOf(t, map[string]int32{"high": 10, "low": 5, "idle": 1}))
 			if err != nil {
 				t.Fatal(err)
@@ -73,7 +73,7 @@ func TestDerivedMode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pg, err := NewDerivedPodGroup(groupKey, grouping.Group{Owner: theJob, MinCount: 1, Choice: c.choice}, &gang.Members{Pending: []*corev1.Pod{classed("a", "low", 5)}},
+			pg, err := NewDerivedPodGroup(derivationWith(grouping.Group{Owner: theJob, MinCount: 1, Choice: c.choice}, &gang.Members{Pending: []*corev1.Pod{classed("a", "low", 5)}}),
 				func(*corev1.Pod) string { return "" }, classesOf(t, map[string]int32{"low": 5}))
 			if err != nil {
 				t.Fatal(err)
@@ -213,4 +213,9 @@ func TestDeriveMarksEarlier(t *testing.T) {
 			}
 		})
 	}
+}
+
+// derivationWith returns a group that is in no tree, with its members.
+func derivationWith(g grouping.Group, members *gang.Members) *Derivation {
+	return &Derivation{Group: g, Key: groupKey, Members: members, Tree: members}
 }

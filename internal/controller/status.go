@@ -266,8 +266,8 @@ func (s *Status) over(g *gang.Group, m *gang.Members) gang.Verdict {
 	}
 	return gang.Verdict{
 		Reason: v1alpha1.ReasonWorkIsOver,
-		Message: fmt.Sprintf("%s %s, for which PodGroup %s was made, is over, and none of its pods runs or waits",
-			derived.Owner.Kind, derived.Owner.Name, g.Key),
+		Message: fmt.Sprintf("%s %s, for which %s was made, is over, and none of its pods runs or waits",
+			derived.Owner.Kind, derived.Owner.Name, gang.Title(g.Key)),
 	}
 }
 

@@ -134,12 +134,12 @@ func (r *WorkloadGroups) level(ctx context.Context, pg *v1alpha1.PodGroup) (reco
 	if len(living(&members)) == 0 {
 		return reconcile.Result{}, nil
 	}
-	g := grouping.Group{MinCount: known.MinCount}
-	now, _, err := policy(g, &members, r.queue, r.classes)
+	d := &Derivation{Group: grouping.Group{MinCount: known.MinCount}, Key: known.Key, Members: &members, Tree: &members}
+	now, _, err := policy(d, r.queue, r.classes)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("compare PodGroup %s with its pods: %w", known.Key, err)
 	}
-	due, later := r.isDue(ctx, pg, &now, g, &members)
+	due, later := r.isDue(ctx, pg, &now, d)
 	if due {
 		return r.remove(ctx, pg)
 	}
@@ -155,7 +155,7 @@ func (r *WorkloadGroups) create(ctx context.Context, key types.NamespacedName, w
 		}},
 	}}
 	// A Workload has neither a priority nor a queue, so both come from the pods.
-	made, _, err := policy(grouping.Group{}, &members, r.queue, r.classes)
+	made, _, err := policy(&Derivation{Key: key, Members: &members, Tree: &members}, r.queue, r.classes)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("make PodGroup %s: %w", key, err)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
-	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
 // classDelay is the delay before a retry if a PriorityClass does not exist, or if a PodGroup must
@@ -50,13 +49,12 @@ func (w *writer) remove(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.R
 // isDue reports whether to delete a PodGroup at once, so that it is created again with the settings
 // in the parameter now. If the deletion must wait, later is the delay before the next check;
 // otherwise 0.
-func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group, members *gang.Members,
-) (due bool, later time.Duration) {
+func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, d *Derivation) (due bool, later time.Duration) {
 	key := client.ObjectKeyFromObject(pg)
 	// Do not replace a PodGroup because of the same settings twice. If the API server changes the
 	// settings at each write, replacing would never end.
-	switch anew := outdated(pg, now, g, members) && w.made[key] != settingsOf(now); {
-	case anew && w.isBeingPlaced(key, members):
+	switch anew := outdated(pg, now, d) && w.made[key] != settingsOf(now); {
+	case anew && w.isBeingPlaced(d):
 		return false, classDelay
 	case anew:
 		klog.FromContext(ctx).V(2).Info("Recreating a PodGroup because its settings are outdated and cannot be changed", "podGroup", key)
@@ -68,16 +66,17 @@ func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1
 
 // outdated reports whether a PodGroup must be replaced because of settings that cannot be changed.
 // It returns false once a member has a node or has succeeded. Otherwise it returns true in two
-// cases:
+// cases. In a tree, the members of all groups of the tree count.
 //
 //   - The group must not outrank its members (see [gang.Bounds]) and outranks one of them.
 //   - All needed members exist, and the settings differ from the parameter now.
-func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group, members *gang.Members) bool {
-	if g.Ended || g.Suspended || g.Surplus || members.Placed() > 0 || len(members.Pending) == 0 || pg.Status.Disruption != nil {
+func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, d *Derivation) bool {
+	g, members := d.Group, d.Members
+	if g.Ended || g.Suspended || g.Surplus || d.Tree.Placed() > 0 || len(members.Pending) == 0 || pg.Status.Disruption != nil {
 		return false
 	}
 	made := gang.FromPodGroup(pg)
-	if g.IsBounded() && slices.ContainsFunc(living(members), func(pod *corev1.Pod) bool { return gang.Outranks(made, pod) }) {
+	if g.IsBounded() && slices.ContainsFunc(living(d.Tree), func(pod *corev1.Pod) bool { return gang.Outranks(made, pod) }) {
 		return true
 	}
 	return members.Available() >= g.Needs(members.Available()) && differences(&pg.Spec.PodGroupPolicy, now) != ""
@@ -85,8 +84,9 @@ func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Gr
 
 // isBeingPlaced reports whether victims are evicted for the group, room is reserved for it, or
 // members are about to be bound. Replacing the group would make these evictions useless.
-func (w *writer) isBeingPlaced(key types.NamespacedName, members *gang.Members) bool {
+func (w *writer) isBeingPlaced(d *Derivation) bool {
+	key := d.workload()
 	promised := func(pod *corev1.Pod) bool { return pod.Status.NominatedNodeName != "" }
 	return w.gangs.Verdict(gang.KeyOf(key)).Reason == v1alpha1.ReasonPreempting || w.gangs.Planned(gang.KeyOf(key)) > 0 || len(w.gangs.Reserved(gang.KeyOf(key))) > 0 ||
-		slices.ContainsFunc(members.Pending, promised)
+		slices.ContainsFunc(d.Tree.Pending, promised)
 }

@@ -54,6 +54,10 @@ func Complete(ctx context.Context, objects *inventory.Inventory, cfg *config.Kub
 		if _, err := filler.Fill(ctx, pg); err != nil {
 			return nil, nil, fmt.Errorf("PodGroup %s/%s: %w", pg.Namespace, pg.Name, err)
 		}
+		if gang.IsTree(types.NamespacedName{Name: pg.Name}) {
+			changes = append(changes, inventory.Change{Resource: inventory.Composites, Object: gang.ToComposite(pg)})
+			continue
+		}
 		changes = append(changes, inventory.Change{Resource: inventory.PodGroups, Object: pg})
 	}
 	completed, err := objects.With(changes...)
@@ -96,7 +100,7 @@ type Unwritten struct {
 }
 
 // PodGroups returns the PodGroups that the scheduler will create or change for the pods, sorted by
-// namespace and name. It leaves the fields empty that users leave to the scheduler; a Filler fills
+// namespace and name. Some of them stand for CompositePodGroups; see [gang.AsGang]. It leaves the fields empty that users leave to the scheduler; a Filler fills
 // them. PodGroups also returns the groups whose PodGroup the scheduler cannot write.
 func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]*v1alpha1.PodGroup, []Unwritten, error) {
 	byGroup := make(map[types.NamespacedName][]*corev1.Pod)
@@ -114,8 +118,8 @@ func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]
 	}
 	var out []*v1alpha1.PodGroup
 	var lacking []Unwritten
-	for key, pods := range byGroup {
-		pg, err := g.podGroup(objects, classes, key, pods)
+	for _, d := range g.derivations(byGroup) {
+		pg, err := g.podGroup(objects, classes, d)
 		var unwritten *unwrittenError
 		if errors.As(err, &unwritten) {
 			lacking = append(lacking, Unwritten(*unwritten))
@@ -140,20 +144,70 @@ type unwrittenError Unwritten
 // Error returns the owner and the reason.
 func (e *unwrittenError) Error() string { return e.Object + ": " + e.Why }
 
-// podGroup returns the PodGroup that the scheduler will write for a group. It returns nil if the
-// scheduler writes nothing.
-func (g *Groups) podGroup(objects *inventory.Inventory, classes schedulinglisters.PriorityClassLister, key types.NamespacedName, pods []*corev1.Pod) (*v1alpha1.PodGroup, error) {
-	group, ok := g.Group(key)
-	if !ok {
-		return nil, nil //nolint:nilnil // That nothing is to be written is no error.
+// derivations returns the derived groups of pods, and the trees above them. byGroup has the pods of
+// each group.
+func (g *Groups) derivations(byGroup map[types.NamespacedName][]*corev1.Pod) []*controller.Derivation {
+	var out []*controller.Derivation
+	trees := make(map[types.NamespacedName]*gang.Members)
+	for key, pods := range byGroup {
+		group, ok := g.Group(key)
+		if !ok {
+			continue
+		}
+		members := gang.MembersOf(pods)
+		d := &controller.Derivation{Group: group, Key: key, Members: &members, Tree: &members}
+		out = append(out, d)
+		if group.Parent.Name == "" {
+			continue
+		}
+		if trees[group.Parent] == nil {
+			trees[group.Parent] = &gang.Members{}
+		}
+		d.Tree = trees[group.Parent]
+		*d.Tree = d.Tree.And(&members)
 	}
-	members := gang.MembersOf(pods)
+	for key, members := range trees {
+		if group, ok := g.Group(key); ok {
+			out = append(out, &controller.Derivation{Group: group, Key: key, Members: members, Tree: members})
+		}
+	}
+	return out
+}
+
+// existing returns the PodGroup of a derived group in an inventory; nil for none.
+func existing(objects *inventory.Inventory, key types.NamespacedName) (*v1alpha1.PodGroup, error) {
+	if name, ok := gang.CompositeOf(key); ok {
+		found, exists := objects.Find(inventory.Composites, name.Namespace, name.Name)
+		if !exists {
+			return nil, nil //nolint:nilnil // That there is none is no error.
+		}
+		c := &v1alpha1.CompositePodGroup{}
+		if err := found.Into(c); err != nil {
+			return nil, err
+		}
+		return gang.AsGang(c), nil
+	}
 	found, exists := objects.Find(inventory.PodGroups, key.Namespace, key.Name)
 	if !exists {
+		return nil, nil //nolint:nilnil // As above.
+	}
+	pg := &v1alpha1.PodGroup{}
+	return pg, found.Into(pg)
+}
+
+// podGroup returns the PodGroup that the scheduler will write for a group. It returns nil if the
+// scheduler writes nothing.
+func (g *Groups) podGroup(objects *inventory.Inventory, classes schedulinglisters.PriorityClassLister, d *controller.Derivation) (*v1alpha1.PodGroup, error) {
+	key, group, members := d.Key, d.Group, d.Members
+	pg, err := existing(objects, key)
+	if err != nil {
+		return nil, err
+	}
+	if pg == nil {
 		if group.Ended || len(members.Pending)+len(members.Gated)+len(members.Assigned) == 0 {
-			return nil, nil //nolint:nilnil // As above.
+			return nil, nil //nolint:nilnil // That nothing is to be written is no error.
 		}
-		pg, err := controller.NewDerivedPodGroup(key, group, &members, g.queueNamedBy, classes)
+		pg, err := controller.NewDerivedPodGroup(d, g.queueNamedBy, classes)
 		if err != nil {
 			// The scheduler gets this error too, and the pods wait.
 			return nil, &unwrittenError{Key: key, Object: group.Owner.Kind + " " + group.Owner.Name, Why: err.Error()}
@@ -162,11 +216,7 @@ func (g *Groups) podGroup(objects *inventory.Inventory, classes schedulinglister
 		pg.UID, pg.CreationTimestamp, pg.Generation = types.UID("plan:podgroup:"+key.String()), metav1.NewTime(objects.Taken), 1
 		return pg, nil
 	}
-	pg := &v1alpha1.PodGroup{}
-	if err := found.Into(pg); err != nil {
-		return nil, err
-	}
-	if !controller.BelongsTo(pg, group) || !controller.FollowObject(pg, group, &members) {
+	if !controller.BelongsTo(pg, group) || !controller.FollowObject(pg, group, members) {
 		return nil, nil //nolint:nilnil // As above.
 	}
 	return pg, nil

@@ -49,7 +49,7 @@ func (r *Resolver) Anchors(key types.NamespacedName) []string {
 	if !ok {
 		return nil
 	}
-	if o.rule.isNamed() && o.rule.UnitLabel != "" {
+	if o.rule.isNamed() && o.rule.UnitLabel != "" && !m.suffix.tree {
 		return []string{unitAnchor(nameAnchor(o.rule, o.namespace, o.name), m.suffix.unit)}
 	}
 	return r.anchorsBelow(o)
@@ -119,6 +119,14 @@ func unitAnchor(all, unit string) string { return all + " " + unit }
 // longestRoot is the maximum length of the object's name within a group's name, and hashLength is
 // the length of the hash. API objects may have names of up to 253 characters.
 const longestRoot, hashLength = 160, 8
+
+// keyOf returns the key of a group of an object.
+func keyOf(o *object, s suffix) types.NamespacedName {
+	if s.tree {
+		return gang.TreeKey(o.namespace, baseName(o))
+	}
+	return types.NamespacedName{Namespace: o.namespace, Name: groupName(o, s)}
+}
 
 // groupName returns the name of a group of an object. The name includes a hash, so that a later
 // object with the same name has other group names.

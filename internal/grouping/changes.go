@@ -266,6 +266,9 @@ func (r *Resolver) plan(o *object) {
 	}
 	r.mu.Lock()
 	o.plan, o.kept, o.note = next, kept, note
+	if next.tree {
+		r.register(o, treeSuffix())
+	}
 	r.mu.Unlock()
 	if note == "" {
 		r.attest(o)
@@ -307,9 +310,10 @@ func (r *Resolver) movesPod(pod *corev1.Pod, o *object, next *plan) bool {
 	if root, _ := r.root(pod, settings); root != o {
 		return false
 	}
-	is, has, _ := o.partOf(o.planOf(o.unitOf(pod)), pod, settings)
+	before := o.planOf(o.unitOf(pod))
+	is, has, _ := o.partOf(before, pod, settings)
 	would, will, _ := o.partOf(next, pod, settings)
-	return has != will || is != would
+	return has != will || is != would || has && before.isPart(is) != next.isPart(would)
 }
 
 // tell reports all groups of the objects as changed.

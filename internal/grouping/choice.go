@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +19,9 @@ type Choice struct {
 	// Gang is "true" or "false".
 	Gang string
 	// Per is a value of the annotation v1alpha1.AnnotationGangPer.
-	Per            string
+	Per string
+	// DisruptionMode is a mode of a PodGroup. For a tree, it may also be
+	// v1alpha1.CompositeDisruptionModeAll.
 	DisruptionMode string
 	// DefaultMode is the disruption mode for groups whose object and namespace set none. It is
 	// empty for the API's default.
@@ -82,22 +85,36 @@ func (c Choice) orAny(other Choice) Choice {
 
 // flaw returns the reason why a choice is invalid. It is empty if the choice is valid.
 func (c Choice) flaw() string {
+	modes := []string{string(v1alpha1.DisruptionModePod), string(v1alpha1.DisruptionModePodGroup)}
+	if c.Per == v1alpha1.GangPerTree {
+		modes = append(modes, string(v1alpha1.CompositeDisruptionModeAll))
+	}
 	for _, check := range []struct {
 		annotation, value string
-		allowed           [2]string
+		allowed           []string
 	}{
-		{v1alpha1.AnnotationGang, c.Gang, [2]string{"true", "false"}},
-		{v1alpha1.AnnotationGangPer, c.Per, [2]string{v1alpha1.GangPerObject, v1alpha1.GangPerRole}},
-		{v1alpha1.AnnotationDisruptionMode, c.DisruptionMode, [2]string{string(v1alpha1.DisruptionModePod), string(v1alpha1.DisruptionModePodGroup)}},
+		{v1alpha1.AnnotationGang, c.Gang, []string{"true", "false"}},
+		{v1alpha1.AnnotationGangPer, c.Per, []string{v1alpha1.GangPerObject, v1alpha1.GangPerRole, v1alpha1.GangPerTree}},
+		{v1alpha1.AnnotationDisruptionMode, c.DisruptionMode, modes},
 	} {
-		if check.value != "" && check.value != check.allowed[0] && check.value != check.allowed[1] {
-			return fmt.Sprintf("the annotation %s is %q; it has to be %q or %q", check.annotation, check.value, check.allowed[0], check.allowed[1])
+		if check.value != "" && !slices.Contains(check.allowed, check.value) {
+			return fmt.Sprintf("the annotation %s is %q; it has to be %s", check.annotation, check.value, either(check.allowed))
 		}
 	}
 	if flaws := validation.IsQualifiedName(c.TopologyKey); c.TopologyKey != "" && len(flaws) > 0 {
 		return fmt.Sprintf("the annotation %s is %q; it has to be the key of a node label: %s", v1alpha1.AnnotationTopologyKey, c.TopologyKey, strings.Join(flaws, "; "))
 	}
 	return c.flawOfLevels()
+}
+
+// either returns quoted values for a message: "a", "b" or "c".
+func either(values []string) string {
+	quoted := make([]string, len(values))
+	for i, value := range values {
+		quoted[i] = strconv.Quote(value)
+	}
+	last := len(quoted) - 1
+	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
 }
 
 // mostPreferred is the maximum number of preferred levels. The API allows one more level, which is

@@ -22,6 +22,12 @@ type Group struct {
 	// Part distinguishes the group from other groups of the same object: it has the replica, the
 	// role or both. It is empty if the object has one group.
 	Part string
+	// Tree is true for a CompositePodGroup, which joins the groups of the object to a tree. MinCount
+	// is the number of these groups that the tree needs, and Parts are the groups that may exist.
+	Tree  bool
+	Parts []types.NamespacedName
+	// Parent is the key of the tree that the group is a part of. It is zero for other groups.
+	Parent types.NamespacedName
 	// MinCount is the number of members that the gang needs. Over is the number of these members
 	// that the controller no longer creates, because their work is done.
 	MinCount, Over int
@@ -52,12 +58,21 @@ func (r *Resolver) Group(key types.NamespacedName) (Group, bool) {
 	if !ok || o.plan == nil {
 		return Group{}, false
 	}
+	if m.suffix.tree {
+		return r.treeOf(o), true
+	}
 	p := o.planOf(m.suffix.unit)
-	count, over := p.members(o.sizes(p, m.suffix.unit), m.suffix)
+	sizes := o.sizes(p, m.suffix.unit)
+	count, over := p.members(sizes, m.suffix)
+	choice := p.choice
+	if p.tree {
+		choice = choice.ofPart()
+	}
 	return Group{
-		Owner:     metav1.OwnerReference{APIVersion: o.gvk.GroupVersion().String(), Kind: o.gvk.Kind, Name: o.name, UID: o.uid},
+		Parent:    p.parentOf(o, sizes, m.suffix),
+		Owner:     o.reference(),
 		Ownerless: !o.rule.hasObjects(),
-		Part:      m.suffix.name(), MinCount: int(count), Over: int(over), Suspended: o.reading.Suspended, Finished: o.reading.Finished, Choice: p.choice, Note: o.noteOf(m.suffix.unit),
+		Part:      m.suffix.name(), MinCount: int(count), Over: int(over), Suspended: o.reading.Suspended, Finished: o.reading.Finished, Choice: choice, Note: o.noteOf(m.suffix.unit),
 		Ended: o.gone || count == 0 || !r.hasGroup(o, m.suffix), Surplus: o.isSurplus(m.suffix),
 	}, true
 }
@@ -65,7 +80,10 @@ func (r *Resolver) Group(key types.NamespacedName) (Group, bool) {
 // hasGroup reports whether the object's current plan includes a group with the suffix.
 func (r *Resolver) hasGroup(o *object, s suffix) bool {
 	p := o.planOf(s.unit)
-	if p.flaw != "" || p.perRole != (s.role != "") {
+	if s.tree {
+		p = o.treePlan()
+	}
+	if p.flaw != "" || s.tree && !p.tree || !s.tree && p.perRole != (s.role != "") {
 		return false
 	}
 	for _, settings := range r.profiles {
@@ -111,6 +129,10 @@ func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	if _, known := r.groups[key]; known || !ok || o.rule == nil || o.plan == nil || o.namespace != key.Namespace {
 		return
 	}
+	if key == keyOf(o, treeSuffix()) {
+		r.register(o, treeSuffix())
+		return
+	}
 	rest, ok := strings.CutPrefix(key.Name, baseName(o))
 	if !ok {
 		return
@@ -127,8 +149,8 @@ func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 		roles = append(roles, role.Name)
 	}
 	for _, role := range append(roles, rest) {
-		if s := (suffix{unit, role}); groupName(o, s) == key.Name {
-			o.names[s], r.groups[key] = key, member{root, s}
+		if s := (suffix{unit: unit, role: role}); keyOf(o, s) == key {
+			r.register(o, s)
 			return
 		}
 	}

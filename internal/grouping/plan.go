@@ -24,6 +24,8 @@ type plan struct {
 	flaw string
 	// perRole is true if each role is a gang, instead of all roles together.
 	perRole bool
+	// tree is true if the groups of the object are the parts of a tree.
+	tree bool
 	// asks is true if naming the object is a request for a gang.
 	asks bool
 }
@@ -36,7 +38,12 @@ func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace strin
 	p := &plan{choice: own.or(inherited), reading: reading, asks: rule.Asks}
 	// An object without roles is one gang, even if its namespace requests a gang for each role. The
 	// namespace may request this for other objects.
-	p.perRole = rule.RoleLabel != "" && (p.choice.Per == v1alpha1.GangPerRole || p.choice.Per == "" && reading.InOrder)
+	p.tree = p.choice.Per == v1alpha1.GangPerTree && (rule.RoleLabel != "" || rule.UnitLabel != "")
+	p.perRole = rule.RoleLabel != "" && (p.choice.Per == v1alpha1.GangPerRole || p.choice.Per == "" && reading.InOrder || p.tree && rule.UnitLabel == "")
+	if !p.tree && p.choice.Per == v1alpha1.GangPerTree && p.choice.DisruptionMode == string(v1alpha1.CompositeDisruptionModeAll) {
+		// The object is one gang, and all of it means the same as the PodGroup.
+		p.choice.DisruptionMode = string(v1alpha1.DisruptionModePodGroup)
+	}
 	switch {
 	case p.choice.flaw() != "":
 		p.flaw = p.choice.flaw()
@@ -44,6 +51,8 @@ func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace strin
 		p.flaw = p.choice.allowed(namespace)
 	case reading.Flaw != "":
 		p.flaw = reading.Flaw
+	case p.tree && p.flawOfTree(rule) != "":
+		p.flaw = p.flawOfTree(rule)
 	case reading.InOrder && !p.perRole:
 		p.flaw = fmt.Sprintf("its roles start one after the other, so no gang can span them; set the annotation %s to %q",
 			v1alpha1.AnnotationGangPer, v1alpha1.GangPerRole)
@@ -123,7 +132,12 @@ func (p *plan) members(roles []Size, suffix suffix) (count, over int64) {
 }
 
 // suffix distinguishes the groups of one object by replica (unit) and role.
-type suffix struct{ unit, role string }
+type suffix struct {
+	unit, role string
+	// tree is true for the CompositePodGroup above the groups of the object. unit and role are
+	// empty then.
+	tree bool
+}
 
 // name returns the suffix as a part of the group's name.
 func (s suffix) name() string {

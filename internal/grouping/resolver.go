@@ -209,10 +209,15 @@ func (r *Resolver) name(root types.UID, suffix suffix) (types.NamespacedName, bo
 	if !ok {
 		return types.NamespacedName{}, false
 	}
-	key := types.NamespacedName{Namespace: o.namespace, Name: groupName(o, suffix)}
-	o.names[suffix] = key
-	r.groups[key] = member{root, suffix}
-	return key, true
+	return r.register(o, suffix), true
+}
+
+// register registers a group of an object and returns its key. The caller holds the lock mu.
+func (r *Resolver) register(o *object, s suffix) types.NamespacedName {
+	key := keyOf(o, s)
+	o.names[s] = key
+	r.groups[key] = member{o.uid, s}
+	return key
 }
 
 // resolve returns the object that defines the pod's group, and the suffix of the group. If ok is

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/derived"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
@@ -140,7 +141,13 @@ func (s *submitting) group(ctx context.Context, cfg *config.KubeSchedulerConfigu
 			return m.of.fault("the scheduler can make no PodGroup for it: %s", unwritten[0].Why)
 		}
 		for _, pg := range groups {
-			if err := s.fillInGroup(ctx, asDocument(m.of, pg)); err != nil {
+			fill := s.fillInGroup
+			d := asDocument(m.of, pg)
+			if gang.IsTree(types.NamespacedName{Name: pg.Name}) {
+				fill = s.fillInComposite
+				d = asDocument(m.of, gang.ToComposite(pg))
+			}
+			if err := fill(ctx, d); err != nil {
 				return err
 			}
 		}
@@ -148,8 +155,8 @@ func (s *submitting) group(ctx context.Context, cfg *config.KubeSchedulerConfigu
 	return nil
 }
 
-// asDocument returns a document for a PodGroup that is derived from another document. It has the
-// file and line of that other document.
-func asDocument(of *Document, pg *v1alpha1.PodGroup) *Document {
-	return &Document{File: of.File, Line: of.Line, Object: pg, Meta: pg, Kind: "PodGroup"}
+// asDocument returns a document for a group that is derived from another document. It has the file
+// and line of that other document.
+func asDocument(of *Document, group client.Object) *Document {
+	return &Document{File: of.File, Line: of.Line, Object: group, Meta: group, Kind: cmp.Or(group.GetObjectKind().GroupVersionKind().Kind, "PodGroup")}
 }

@@ -359,6 +359,10 @@ func (s *submitting) workloadOf(d *Document, pod *corev1.Pod) (Workload, error) 
 	if key, ok := s.derived.GroupOf(pod); ok {
 		if g, ok := s.derived.Group(key); ok {
 			w.Part, w.Gang = g.Part, true
+			if g.Parent.Name != "" {
+				// All parts of the object are placed together.
+				w.Part = ""
+			}
 		}
 	}
 	return w, nil

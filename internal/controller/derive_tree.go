@@ -1,0 +1,119 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
+)
+
+// WithoutTrees sets the reason why Derive cannot write CompositePodGroups. Derive then reports the
+// reason to the pods of each object that requests a tree. Call WithoutTrees before Reconcile.
+func (r *Derive) WithoutTrees(why string) { r.noTrees = why }
+
+// derivationOf returns a derived group with its members.
+func (r *Derive) derivationOf(key types.NamespacedName, g grouping.Group) *Derivation {
+	d := &Derivation{Group: g, Key: key, Members: &gang.Members{}}
+	tree := g
+	if !g.Tree {
+		own := r.members.Members(key)
+		d.Members, d.Tree = &own, &own
+		if g.Parent.Name == "" {
+			return d
+		}
+		tree, _ = r.derived.Group(g.Parent)
+	}
+	var all gang.Members
+	for _, part := range tree.Parts {
+		members := r.members.Members(part)
+		all = all.And(&members)
+	}
+	if d.Tree = &all; g.Tree {
+		d.Members = &all
+	}
+	return d
+}
+
+// createTree creates the CompositePodGroup above a group if it does not exist. It returns false if
+// no CompositePodGroup can be written, and reports the reason to the pods. For a group that is in no
+// tree, it returns true.
+func (r *Derive) createTree(ctx context.Context, d *Derivation) (ready bool, err error) {
+	if d.Parent.Name == "" {
+		return true, nil
+	}
+	if r.noTrees != "" {
+		r.refuse(d, r.noTrees)
+		return false, nil
+	}
+	var parent v1alpha1.PodGroup
+	err = r.client.Get(ctx, d.Parent, &parent)
+	if apierrors.IsNotFound(err) {
+		_, err = r.Reconcile(ctx, reconcile.Request{NamespacedName: d.Parent})
+		return err == nil, err
+	}
+	if err != nil {
+		return false, fmt.Errorf("get %s: %w", gang.Title(d.Parent), err)
+	}
+	return true, nil
+}
+
+// removeLast deletes a PodGroup or a CompositePodGroup whose run is over. A CompositePodGroup stays
+// as long as PodGroups name it as their parent: without it, they would have an error.
+func (r *Derive) removeLast(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.Result, error) {
+	name, isTree := gang.CompositeOf(client.ObjectKeyFromObject(pg))
+	if !isTree {
+		return r.remove(ctx, pg)
+	}
+	var list v1alpha1.PodGroupList
+	if err := r.client.List(ctx, &list, client.InNamespace(pg.Namespace)); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list PodGroups of namespace %s: %w", pg.Namespace, err)
+	}
+	if slices.ContainsFunc(list.Items, func(part v1alpha1.PodGroup) bool {
+		return ptr.Deref(part.Spec.ParentCompositePodGroupName, "") == name.Name
+	}) {
+		return reconcile.Result{}, nil
+	}
+	return r.remove(ctx, pg)
+}
+
+// kindWritten returns the kind of the object that a PodGroup stands for.
+func kindWritten(pg *v1alpha1.PodGroup) string {
+	return kindOf(&grouping.Group{Tree: gang.IsTree(client.ObjectKeyFromObject(pg))})
+}
+
+// regarding returns the object that a PodGroup stands for, as the object of an event.
+func regarding(pg *v1alpha1.PodGroup) runtime.Object {
+	if !gang.IsTree(client.ObjectKeyFromObject(pg)) {
+		return pg
+	}
+	return gang.ToComposite(pg)
+}
+
+// withParent returns requests for a PodGroup and for the CompositePodGroup that it names.
+func withParent(_ context.Context, pg *v1alpha1.PodGroup) []reconcile.Request {
+	out := []reconcile.Request{requestFor(pg)}
+	if parent := ptr.Deref(pg.Spec.ParentCompositePodGroupName, ""); parent != "" {
+		out = append(out, reconcile.Request{NamespacedName: gang.TreeKey(pg.Namespace, parent)})
+	}
+	return out
+}
+
+// partRequests returns requests for the groups below a CompositePodGroup. Their settings must equal
+// the settings of the CompositePodGroup, which may have been created again.
+func (in *Inputs) partRequests(_ context.Context, c *v1alpha1.CompositePodGroup) []reconcile.Request {
+	var out []reconcile.Request
+	for _, part := range in.Trees.Below(gang.TreeKey(c.Namespace, c.Name)) {
+		out = append(out, reconcile.Request{NamespacedName: part})
+	}
+	return out
+}

@@ -1,0 +1,153 @@
+package grouping
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// treeSuffix returns the suffix of the CompositePodGroup of an object.
+func treeSuffix() suffix { return suffix{tree: true} }
+
+// flawOfTree returns the reason why the groups of an object cannot form a tree; "" for none.
+func (p *plan) flawOfTree(rule *Rule) string {
+	if p.reading.InOrder {
+		return fmt.Sprintf("its roles start one after the other, so no tree can span them; set the annotation %s to %q",
+			v1alpha1.AnnotationGangPer, v1alpha1.GangPerRole)
+	}
+	// The leaders of the replicas would all have to run before the first worker may start. But only
+	// few drivers may run without their workers.
+	leads := func(of Role) bool {
+		return of.Leads && slices.ContainsFunc(p.reading.Roles, func(role Size) bool { return role.Name == of.Name && role.Alone })
+	}
+	if rule.UnitLabel != "" && slices.ContainsFunc(rule.Roles, leads) {
+		return fmt.Sprintf("the leader of each replica starts before its workers, so no tree can span the replicas; set the annotation %s to %q",
+			v1alpha1.AnnotationGangPer, v1alpha1.GangPerObject)
+	}
+	for _, s := range []struct{ annotation, value string }{
+		{v1alpha1.AnnotationTopologyKey, p.choice.TopologyKey},
+		{v1alpha1.AnnotationPreferredTopologyKey, p.choice.PreferredKeys},
+		{v1alpha1.AnnotationPreemptionPriorityClass, p.choice.PreemptionPriorityClass},
+	} {
+		if s.value != "" {
+			return fmt.Sprintf("the annotation %s is %q, which has no meaning for a tree; remove it, or set the annotation %s to another value than %q",
+				s.annotation, s.value, v1alpha1.AnnotationGangPer, v1alpha1.GangPerTree)
+		}
+	}
+	return ""
+}
+
+// parentOf returns the key of the tree that a group is a part of; zero for none. A role that needs
+// no pods is no part of the tree, because the tree would count it in place of a role that it needs.
+func (p *plan) parentOf(o *object, sizes []Size, s suffix) types.NamespacedName {
+	if !p.tree || !p.needs(sizes, s.role) {
+		return types.NamespacedName{}
+	}
+	return keyOf(o, treeSuffix())
+}
+
+// isPart reports whether a group is a part of a tree, according to the current sizes of its roles.
+func (p *plan) isPart(s suffix) bool { return p.tree && p.needs(p.reading.Roles, s.role) }
+
+// needs reports whether a gang needs pods of a role. In a plan whose groups have all roles, role is
+// empty, and needs is about all of them.
+func (p *plan) needs(sizes []Size, role string) bool {
+	return slices.ContainsFunc(sizes, func(size Size) bool {
+		return !size.Alone && size.Count > 0 && (!p.perRole || size.Name == role)
+	})
+}
+
+// partsOf returns the number of groups that the tree of an object needs, according to a plan.
+func (o *object) partsOf(p *plan) int64 {
+	if !p.tree {
+		return 0
+	}
+	if o.rule.UnitLabel != "" {
+		return o.unitsInTree(p)
+	}
+	var roles int64
+	for _, role := range p.reading.Roles {
+		if p.needs(p.reading.Roles, role.Name) {
+			roles++
+		}
+	}
+	return roles
+}
+
+// unitsInTree returns the number of replicas that the tree of an object needs. A replica that keeps
+// another plan while its pods run is in the tree only if that plan has one.
+func (o *object) unitsInTree(p *plan) int64 {
+	var count int64
+	if o.plan.tree && p.needs(p.reading.Roles, "") {
+		count = p.reading.Units
+	}
+	for unit, kept := range o.kept {
+		switch counts := o.plan.tree && !o.isSurplus(suffix{unit: unit}); {
+		case counts && !kept.tree:
+			count--
+		case !counts && kept.tree && !o.plan.tree:
+			count++
+		}
+	}
+	return max(count, 0)
+}
+
+// treeOf returns the group that describes the CompositePodGroup of an object. The caller holds the
+// lock mu.
+func (r *Resolver) treeOf(o *object) Group {
+	p := o.treePlan()
+	out := Group{
+		Tree: true, Owner: o.reference(), Ownerless: !o.rule.hasObjects(), MinCount: int(o.partsOf(p)),
+		Suspended: o.reading.Suspended, Finished: o.reading.Finished, Choice: p.choice.ofTree(), Note: o.note,
+	}
+	for s, key := range o.names {
+		part := o.planOf(s.unit)
+		if !s.tree && r.hasGroup(o, s) && part.parentOf(o, o.sizes(part, s.unit), s).Name != "" {
+			out.Parts = append(out.Parts, key)
+		}
+	}
+	slices.SortFunc(out.Parts, func(a, b types.NamespacedName) int { return cmp.Compare(a.Name, b.Name) })
+	out.Ended = o.gone || out.MinCount == 0 || !r.hasGroup(o, treeSuffix())
+	return out
+}
+
+// treePlan returns the plan that defines the tree of an object. That is the current plan, or the
+// plan that a replica keeps if only that one has a tree.
+func (o *object) treePlan() *plan {
+	if !o.plan.tree {
+		for _, p := range o.kept {
+			if p.tree {
+				return p
+			}
+		}
+	}
+	return o.plan
+}
+
+// reference returns an owner reference to the object.
+func (o *object) reference() metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: o.gvk.GroupVersion().String(), Kind: o.gvk.Kind, Name: o.name, UID: o.uid}
+}
+
+// ofPart returns the choice for a group of a tree. A mode for the whole tree is not for its groups.
+func (c Choice) ofPart() Choice {
+	if c.DisruptionMode == string(v1alpha1.CompositeDisruptionModeAll) {
+		c.DisruptionMode = ""
+	}
+	return c
+}
+
+// ofTree returns the choice for a CompositePodGroup. A CompositePodGroup has no queue, and the
+// disruption mode PodGroup stands for its mode All.
+func (c Choice) ofTree() Choice {
+	out := Choice{Gang: c.Gang, Per: c.Per, PriorityClass: c.PriorityClass, ClassOfNamespace: c.ClassOfNamespace}
+	if c.DisruptionMode == string(v1alpha1.CompositeDisruptionModeAll) {
+		out.DisruptionMode = string(v1alpha1.DisruptionModePodGroup)
+	}
+	return out
+}
