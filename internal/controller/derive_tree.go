@@ -45,8 +45,8 @@ func (r *Derive) derivationOf(key types.NamespacedName, g grouping.Group) *Deriv
 }
 
 // createTree creates the CompositePodGroup above a group if it does not exist. It returns false if
-// no CompositePodGroup can be written, and reports the reason to the pods. For a group that is in no
-// tree, it returns true.
+// no CompositePodGroup can be written, and reports the reason to the pods. For a group that is in
+// no tree, it returns true.
 func (r *Derive) createTree(ctx context.Context, d *Derivation) (ready bool, err error) {
 	if d.Parent.Name == "" {
 		return true, nil

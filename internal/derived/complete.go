@@ -100,8 +100,9 @@ type Unwritten struct {
 }
 
 // PodGroups returns the PodGroups that the scheduler will create or change for the pods, sorted by
-// namespace and name. Some of them stand for CompositePodGroups; see [gang.AsGang]. It leaves the fields empty that users leave to the scheduler; a Filler fills
-// them. PodGroups also returns the groups whose PodGroup the scheduler cannot write.
+// namespace and name. Some of them stand for CompositePodGroups; see [gang.AsGang]. PodGroups
+// leaves the fields empty that users leave to the scheduler; a Filler fills them. It also returns
+// the groups whose PodGroup the scheduler cannot write.
 func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]*v1alpha1.PodGroup, []Unwritten, error) {
 	byGroup := make(map[types.NamespacedName][]*corev1.Pod)
 	for _, pod := range pods {

@@ -16,8 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// TestCompleteTree checks that Complete adds the tree of a LeaderWorkerSet, and that the pods belong
-// to it.
+// TestCompleteTree checks that Complete adds the tree of a LeaderWorkerSet, and that the pods
+// belong to it.
 func TestCompleteTree(t *testing.T) {
 	t.Parallel()
 	roots, err := derived.Roots(configuration(t))

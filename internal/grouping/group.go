@@ -22,8 +22,9 @@ type Group struct {
 	// Part distinguishes the group from other groups of the same object: it has the replica, the
 	// role or both. It is empty if the object has one group.
 	Part string
-	// Tree is true for a CompositePodGroup, which joins the groups of the object to a tree. MinCount
-	// is the number of these groups that the tree needs, and Parts are the groups that may exist.
+	// Tree is true for a CompositePodGroup, which joins the groups of the object to a tree.
+	// MinCount is the number of these groups that the tree needs, and Parts are the groups that may
+	// exist.
 	Tree  bool
 	Parts []types.NamespacedName
 	// Parent is the key of the tree that the group is a part of. It is zero for other groups.
