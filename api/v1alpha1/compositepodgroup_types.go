@@ -63,8 +63,8 @@ type CompositePodGroup struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the request of the user. It is immutable, except for minGroupCount and the fields that
-	// Reprieve fills in.
+	// spec is the request of the user. It is immutable, except for minGroupCount and the fields
+	// that Reprieve fills in.
 	// +required
 	Spec CompositePodGroupSpec `json:"spec"`
 	// status is the observed state. It counts the members of all PodGroups below the

@@ -121,8 +121,8 @@ type Policy struct {
 	Step, PodCost int64
 }
 
-// withDefaultOrder returns a copy of the policy that compares victims as a scheduler does by
-// default: by lost work, in steps and with a cost for each pod.
+// withDefaultOrder returns a copy of the policy with the scheduler's default order of victims. That
+// order compares lost work, in steps and with a cost for each pod.
 func (p Policy) withDefaultOrder() Policy {
 	p.Order, p.Step, p.PodCost = core.OrderLostWork, int64(5*time.Minute), int64(time.Hour)
 	return p
