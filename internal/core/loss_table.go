@@ -119,7 +119,8 @@ func (t *lossTable) update(s *Snapshot, c *columns, nodes map[int32]bool) {
 		}
 		slices.Sort(begins)
 		slices.Reverse(begins)
-		node.begins = append(t.nodes[n].begins[:0], begins...)
+		node.begins = slices.Grow(t.nodes[n].begins[:0], len(begins))
+		node.begins = append(node.begins, begins...)
 		t.nodes[n] = node
 	}
 }

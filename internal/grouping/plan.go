@@ -44,25 +44,31 @@ func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace strin
 		// The object is one gang, and all of it means the same as the PodGroup.
 		p.choice.DisruptionMode = string(v1alpha1.DisruptionModePodGroup)
 	}
+	p.flaw = p.flawFor(rule, namespace)
+	return p
+}
+
+// flawFor returns the reason why Reprieve creates no group for the object; "" for none. namespace
+// is the namespace of the object.
+func (p *plan) flawFor(rule *Rule, namespace string) string {
 	switch {
 	case p.choice.flaw() != "":
-		p.flaw = p.choice.flaw()
+		return p.choice.flaw()
 	case p.choice.allowed(namespace) != "":
-		p.flaw = p.choice.allowed(namespace)
-	case reading.Flaw != "":
-		p.flaw = reading.Flaw
+		return p.choice.allowed(namespace)
+	case p.reading.Flaw != "":
+		return p.reading.Flaw
 	case p.tree && p.flawOfTree(rule) != "":
-		p.flaw = p.flawOfTree(rule)
-	case reading.InOrder && !p.perRole:
-		p.flaw = fmt.Sprintf("its roles start one after the other, so no gang can span them; set the annotation %s to %q",
+		return p.flawOfTree(rule)
+	case p.reading.InOrder && !p.perRole:
+		return fmt.Sprintf("its roles start one after the other, so no gang can span them; set the annotation %s to %q",
 			v1alpha1.AnnotationGangPer, v1alpha1.GangPerRole)
-	default:
-		if at := slices.IndexFunc(p.reading.Roles, func(role Size) bool { return role.Led && !role.Alone }); at >= 0 {
-			p.flaw = fmt.Sprintf("of its role %s, the first pod of each Job has to have a node before the others are made (exclusive placement), so no gang can have them; "+
-				"set the annotation %s to \"false\"", p.reading.Roles[at].Name, v1alpha1.AnnotationGang)
-		}
 	}
-	return p
+	if at := slices.IndexFunc(p.reading.Roles, func(role Size) bool { return role.Led && !role.Alone }); at >= 0 {
+		return fmt.Sprintf("of its role %s, the first pod of each Job has to have a node before the others are made (exclusive placement), so no gang can have them; "+
+			"set the annotation %s to \"false\"", p.reading.Roles[at].Name, v1alpha1.AnnotationGang)
+	}
+	return ""
 }
 
 // without marks the roles whose pods belong to other schedulers as Alone, so that the gang does not

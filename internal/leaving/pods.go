@@ -226,6 +226,7 @@ func (l *Pods) SetOverdue(uid types.UID) {
 	l.overdue.Insert(uid)
 }
 
+// IsOverdue reports whether a pod was recorded as overdue and is not gone.
 func (l *Pods) IsOverdue(uid types.UID) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -131,6 +131,7 @@ func (ps *Set) SettleTime() (same time.Duration, ok bool) {
 	return same, ok
 }
 
+// MinRuntimeIn returns the minimum runtimes of a profile's arguments.
 func MinRuntimeIn(args *configv1alpha1.ReprieveArgs) *core.MinRuntime {
 	return &core.MinRuntime{
 		Preempt: int64(ptr.Deref(args.PreemptMinRuntime, metav1.Duration{}).Duration),
@@ -163,6 +164,7 @@ func (ps *Set) MinRuntime() (only *core.MinRuntime, ok bool) {
 	return only, only != nil
 }
 
+// Recorder returns the recorder for events of the profile with the given name.
 func (ps *Set) Recorder(name string) events.EventRecorder {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
@@ -239,6 +241,8 @@ func (l Limits) OverdueAt(pod *corev1.Pod) time.Time {
 	return begun.Add(l.Grace).Add(l.Timeout)
 }
 
+// Sentence returns a message about an overdue pod: how long it has been terminating, and why it
+// counts as staying.
 func (l Limits) Sentence(pod *corev1.Pod) string {
 	if l.Cut(pod) {
 		return fmt.Sprintf("%s was deleted with a grace period of %d s, longer than maxGracePeriod (%v), and is still here %v after that",

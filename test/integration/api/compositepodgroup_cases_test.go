@@ -32,9 +32,9 @@ func compositeCases() map[string]validationCase {
 			create: `{` + gang + `}`, had: `{scheduled: 1}`, update: `{schedulingPolicy: {gang: {minGroupCount: 3}}}`,
 			want: at + `: Forbidden: cannot be raised while members have a node; it may be lowered at any time`,
 		},
-		"another mode":    {create: `{` + gang + `}`, update: `{` + gang + `, disruptionMode: All}`, want: immutable("disruptionMode")},
-		"another class":   {create: `{` + gang + `, priorityClassName: a}`, update: `{` + gang + `, priorityClassName: b}`, want: immutable("priorityClassName")},
-		"filled in":       {create: `{` + gang + `}`, update: `{` + gang + `, priorityClassName: default, priority: 5, preemptionPolicy: Never}`},
+		"another mode":  {create: `{` + gang + `}`, update: `{` + gang + `, disruptionMode: All}`, want: immutable("disruptionMode")},
+		"another class": {create: `{` + gang + `, priorityClassName: a}`, update: `{` + gang + `, priorityClassName: b}`, want: immutable("priorityClassName")},
+		"filled in":     {create: `{` + gang + `}`, update: `{` + gang + `, priorityClassName: default, priority: 5, preemptionPolicy: Never}`},
 		"another priority": {
 			create: `{` + gang + `, priority: 5}`, update: `{` + gang + `, priority: 6}`,
 			want: `spec.priority: Forbidden: field is immutable once it is filled in`,
