@@ -13,7 +13,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// cycles handles the outcomes of scheduling cycles. It is safe for concurrent use.
+// cycles handles the ends of scheduling cycles: it ends turns, chooses the next leader of a gang,
+// and retries pods that were rejected. Permit, PostFilter and the failure handler report to it. Its
+// neighbor [pauses] handles failures after a decision. It is safe for concurrent use.
 type cycles struct {
 	index       *clusterIndex
 	gangs       *engine.Gangs

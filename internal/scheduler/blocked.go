@@ -10,10 +10,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// retry retries gangs that were gated and that the gate would admit now. Most changes retry a
-// gang at once. But some causes end by several separate events, and members that the gate blocks
-// get no events (see [Gate]). For example, the leader may be gated itself when other members are
-// created.
+// retry retries gangs that were gated and that the gate would admit now. The main loop calls it.
+// Most changes retry a gang at once. But some causes end by several separate events, and members
+// that the gate blocks get no events (see [Gate]). For example, the leader may be gated itself when
+// other members are created.
 func (gs *gates) retry() {
 	moved := gs.moved.Swap(false)
 	for key, reason := range gs.gangs.Judged() {

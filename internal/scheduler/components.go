@@ -1,9 +1,9 @@
 package scheduler
 
 // connect creates the components of a Scheduler, in the order of their dependencies. A component
-// has the fields and the earlier components that it uses. It knows neither the Scheduler nor a
+// holds the layers and the earlier components that it uses. It knows neither the Scheduler nor a
 // later component. The only call in the other direction is stepper.apply, which carries out
-// effects.
+// effects. The package documentation lists the components.
 func connect(h *Scheduler) {
 	connectRetries(h)
 	connectCauses(h)
@@ -53,7 +53,8 @@ func connectCauses(h *Scheduler) {
 	}
 }
 
-// connectReviewers creates the components that react when something changes for waiting work.
+// connectReviewers creates the components that follow nodes, queues, terminating pods and placed
+// gangs. When one of these changes, they retry waiting work or release reservations.
 func connectReviewers(h *Scheduler) {
 	h.nodes = &nodeWatch{
 		index: h.index, placements: h.placements, ledger: h.ledger, quotas: h.quotas, dips: h.dips, handle: h.handle,

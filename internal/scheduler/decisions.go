@@ -15,8 +15,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// recordedWaits tells the decision log how the waits of workloads end. It is safe for concurrent
-// use.
+// recordedWaits reports to the decision log how the waits of workloads end. The watchers and the
+// plugin call it when a workload is bound or deleted. Its counterpart [engine.Waits] holds the
+// causes of the waits. It is safe for concurrent use.
 type recordedWaits struct {
 	index     *clusterIndex
 	decisions DecisionLog

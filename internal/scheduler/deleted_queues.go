@@ -6,9 +6,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// deleted handles the deletion of a Queue. If work of the Queue runs, the ledger keeps the
-// Queue for deletedTimeout, so that its work is still protected. If no work runs, or if the
-// deletion is confirmed, QueueDeleted drops the Queue at once. Any goroutine may call it.
+// deleted handles the deletion of a Queue. If work of the Queue runs, the ledger keeps the Queue
+// for deletedTimeout, so that its work is still protected. If no work runs, or if the deletion is
+// confirmed, deleted drops the Queue at once. Any goroutine may call it.
 //
 // The Queue is kept in memory only, so a restart of the scheduler drops it. A finalizer would keep
 // it longer, but has two drawbacks. An operator could not recreate a Queue that was deleted by

@@ -16,17 +16,18 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// dipTime is the delay before a drop in a node's allocatable resources, or a taint that may be
-// temporary, takes effect. A device plugin that restarts removes its devices for some seconds, and
-// a kubelet that restarts is not ready for some seconds. If the node lost its reservations in that
-// time, a second set of victims would be evicted. For a node that has permanently shrunk or failed,
-// the reservations are reviewed dipTime later.
+// dipTime is the delay before a drop in a node's offer takes effect. Such a drop affects
+// allocatable resources or drivers' offers, or is a taint that may be temporary. A device plugin or
+// a driver that restarts removes its devices for some seconds, and a kubelet that restarts is not
+// ready for some seconds. If the node lost its reservations in that time, a second set of victims
+// would be evicted. For a node that has permanently shrunk or failed, the reservations are reviewed
+// dipTime later.
 const dipTime = 10 * time.Second
 
 // dips records the dips of all nodes. A dip is a drop in allocatable resources or in drivers'
 // offers, or a temporary taint, within the last dipTime. A dip ends when the node has recovered,
-// when the time has passed, or when the node is deleted. newDips creates a dips. It is safe for
-// concurrent use.
+// when the time has passed, or when the node is deleted. Use newDips to create a value. It is safe
+// for concurrent use.
 type dips struct {
 	mu    sync.Mutex
 	lasts time.Duration
@@ -39,8 +40,8 @@ type dips struct {
 	latest func(name string) (*corev1.Node, time.Time)
 	// published has the drivers' offers that were compared last, for the nodes in seen.
 	published map[string]offers
-	// latestOffers returns the drivers' offers on a node as the informers' stores have them. nil
-	// means that no driver offers anything.
+	// latestOffers returns the drivers' offers on a node as the informers' stores have them. If it
+	// is nil, offers are not compared.
 	latestOffers func(node string) offers
 }
 

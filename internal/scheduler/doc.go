@@ -13,10 +13,30 @@
 //     an order for an [Evictor] (carryout.go, with internal/eviction).
 //
 // All profiles of a process share a [Scheduler], which [Plugins] creates with the first profile.
-// Its state has three layers: [clusterIndex], [placements], [ledger]. Each layer has the layers
-// before it in named fields, and uses no others. The rest are components with one subject each, for
-// example [retries] and [releases]. They use the layers and earlier components (components.go), and
-// do not know the Scheduler.
+// Its state has three layers: [clusterIndex], [placements], [ledger]. Each layer holds the layers
+// before it in named fields, and no later layer. Above the layers are components with one subject
+// each. A component uses the layers and earlier components, and does not know the Scheduler. The
+// function connect (components.go) creates them in this order:
+//
+//   - [stepper] reports events to the engine, and carries out their effects.
+//   - [retries] moves pods to the active queue. [releases] ends reservations and plans.
+//   - [driverBounds] limits the drivers without workers. [plenty] admits work without a turn.
+//   - [gates] determines why a workload is blocked before any decision about it.
+//   - [nominations] makes nominations agree with reservations. [rooms] releases reservations that
+//     no longer fit on their nodes.
+//   - [nodeWatch] follows nodes. [departures] follows terminating pods.
+//   - [pauses] follows preemptors that fail. [victimPriorities] follows the priorities of groups as
+//     potential victims.
+//   - [staleGangs] determines which gangs have lacked members for too long. [lostMembers] keeps
+//     room for lost members.
+//   - [queueChanges] follows Queues, namespaces and PriorityClasses.
+//   - [recordedWaits] records the ends of waits. [seals] records the facts that apply to a placed
+//     pod. [surplus] counts the running members that a group does not need.
+//   - [memberships] updates gangs whose members change. [cycles] handles the ends of cycles.
+//   - [groupWatch] and [podWatch] report changes of PodGroups and pods to the components above.
+//
+// [sources] answers questions of the snapshot, and [reporter] reports to users why pods wait. They
+// are no components, because they cause no effects in the scheduler.
 //
 // A member of a gang passes the extension points in this order:
 //
@@ -35,9 +55,8 @@
 //
 // Workloads are retried in three ways. Cluster events retry the member that plans for its gang
 // (queue.go). Informers retry workloads when pods and PodGroups are added or deleted (watch.go,
-// group_watch.go).
-// The waiting list retries a workload when the cause of its waiting ends (loop.go).
-// docs/architecture.md follows a gang through all of this.
+// group_watch.go). The waiting list retries a workload when the cause of its waiting ends
+// (loop.go). docs/architecture.md follows a gang through all of this.
 //
 // Some words in this package have a fixed meaning:
 //

@@ -19,8 +19,10 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// driverBounds blocks drivers while as many others as their profile allows lack workers. It keeps
-// no counts: each check derives them from the informers. It is safe for concurrent use.
+// driverBounds blocks a driver while the maximum number of other drivers lack workers. [gates] and
+// PreFilter ask it before a driver is planned. The main loop asks it again to retry blocked
+// drivers. It keeps no counts: each check derives them from the informers. It is safe for
+// concurrent use.
 type driverBounds struct {
 	index      *clusterIndex
 	placements *placements
@@ -308,8 +310,8 @@ func only(is bool, text string) string {
 	return ""
 }
 
-// block returns the reason why a driver is blocked, and adds it to the waiting list as a
-// cause. It returns the zero Verdict for pods that are no drivers or are not blocked.
+// block returns the reason why a driver is blocked, and adds it to the waiting list as a cause. It
+// returns the zero Verdict for pods that are no drivers or are not blocked.
 func (d *driverBounds) block(pod *corev1.Pod) gang.Verdict {
 	if _, ok := d.index.driverOf(pod); !ok {
 		return gang.Verdict{}
@@ -319,8 +321,8 @@ func (d *driverBounds) block(pod *corev1.Pod) gang.Verdict {
 	return v
 }
 
-// await adds the cause engine.Drivers to a workload, until the given time. It removes the
-// cause if the Verdict is zero.
+// await adds the cause engine.Drivers to a workload, until the given time. It removes the cause if
+// the Verdict is zero.
 func (d *driverBounds) await(key workload.Key, v gang.Verdict, until time.Time) {
 	switch {
 	case v == gang.Verdict{}:
@@ -334,8 +336,8 @@ func (d *driverBounds) await(key workload.Key, v gang.Verdict, until time.Time) 
 	}
 }
 
-// blockSingle is drivers.block for a pod without a gang. A blocked driver gives up its turn,
-// and the reason is written to its condition.
+// blockSingle is block for a pod without a gang. A blocked driver gives up its turn, and the reason
+// is written to its condition.
 func (d *driverBounds) blockSingle(pod *corev1.Pod) gang.Verdict {
 	if _, ok := d.index.driverOf(pod); !ok {
 		return gang.Verdict{}
@@ -348,7 +350,7 @@ func (d *driverBounds) blockSingle(pod *corev1.Pod) gang.Verdict {
 	return v
 }
 
-// blockGang is drivers.block for the pending members of a gang.
+// blockGang is block for the pending members of a gang.
 func (d *driverBounds) blockGang(members *gang.Members) gang.Verdict {
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
@@ -368,15 +370,13 @@ func (p *Plugin) rejectDriver(state fwk.CycleState, v gang.Verdict) *fwk.Status 
 	return fwk.NewStatus(fwk.Unschedulable, v.Message)
 }
 
-// blocked returns the reason why the bound on drivers blocks a pod; the zero Verdict if it
-// does not. Any goroutine may call it.
+// blocked is like block, but does not change the waiting list. Any goroutine may call it.
 func (d *driverBounds) blocked(pod *corev1.Pod) gang.Verdict {
 	v, _ := d.ahead(pod, d.counting)
 	return v
 }
 
-// touch makes the main loop check the blocked drivers soon, if a pod is a driver or a
-// worker.
+// touch makes the main loop check the blocked drivers soon, if a pod is a driver or a worker.
 func (d *driverBounds) touch(pod *corev1.Pod) {
 	if !d.waits.Awaits(engine.Drivers) {
 		return
@@ -390,8 +390,8 @@ func (d *driverBounds) touch(pod *corev1.Pod) {
 	}
 }
 
-// retry retries the drivers that are no longer blocked, and updates the messages of the
-// blocked drivers.
+// retry retries the drivers that are no longer blocked, and updates the messages of the blocked
+// drivers. The main loop calls it.
 func (d *driverBounds) retry() {
 	known := make(map[scope][]countingDriver)
 	counting := func(of scope) []countingDriver {
@@ -423,7 +423,7 @@ func (d *driverBounds) retry() {
 	}
 }
 
-// retryGang is drivers.retry for a gang.
+// retryGang is retry for a gang.
 func (d *driverBounds) retryGang(key workload.Key, counting func(scope) []countingDriver) {
 	members := d.placements.members(nameOf(key))
 	for _, pod := range members.Pending {

@@ -11,13 +11,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// stepper reports events to the engine and has their effects carried out. All components share it.
-// It is safe for concurrent use.
+// stepper reports events to the engine, and carries out their effects by apply. All components
+// share it. It is safe for concurrent use.
 type stepper struct {
 	index  *clusterIndex
 	engine *engine.Engine
 	clock  clock.WithTicker
-	apply  func(engine.Effect)
+	// apply carries out an effect. It is the only call from a component to later ones.
+	apply func(engine.Effect)
 
 	// postponed holds the effects of events that were reported under the lock of the scheduler's
 	// queue.

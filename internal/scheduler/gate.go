@@ -19,8 +19,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// gates determines why a workload is blocked, and records the cause. PreEnqueue, PreFilter and the
-// main loop ask it. It is safe for concurrent use.
+// gates determines why a workload is blocked before any decision about it, and records the cause.
+// Examples are its group, its queue, its turn and the bound on drivers. PreEnqueue, PreFilter,
+// queueing hints and the main loop ask it. [Gate] is the plugin that gates the pods. It is safe for
+// concurrent use.
 type gates struct {
 	index      *clusterIndex
 	placements *placements
@@ -37,8 +39,8 @@ type gates struct {
 	drivers    *driverBounds
 	plenty     *plenty
 
-	// moved is true if any pod has got or left a node since gates.retry last checked the gangs
-	// without a leader.
+	// moved is true if any pod has got a node, or has lost its node, since retry last checked the
+	// gangs without a leader.
 	moved atomic.Bool
 }
 
@@ -193,8 +195,8 @@ const (
 	holdForEviction = "room is being made for it"
 )
 
-// of returns a group, its current members, and the reason why they are blocked; the zero Verdict
-// if they are not. If the queue blocks the group, gate adds that cause to the waiting list.
+// of returns a group, its current members, and the reason why they are blocked; the zero Verdict if
+// they are not. If the queue blocks the group, of adds that cause to the waiting list.
 func (gs *gates) of(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
 	members := gs.placements.members(key)
 	g, verdict := gs.placements.lacks(key, &members)

@@ -13,7 +13,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// groupWatch follows the PodGroups. It is safe for concurrent use.
+// groupWatch follows the PodGroups: it applies each change to the quota ledger, the reservations
+// and the retries of the members. The source of the groups calls changed, and the main loop calls
+// followDelayed. [podWatch] does the same for pods. It is safe for concurrent use.
 type groupWatch struct {
 	index            *clusterIndex
 	placements       *placements
@@ -38,9 +40,9 @@ type groupWatch struct {
 	changes changes.Groups
 }
 
-// changed handles a created, changed or deleted PodGroup and checks its members again.
-// Decisions use the change at once. The other effects may come later if the PodGroup changes very
-// often. Any goroutine may call it once the scheduler runs.
+// changed handles a created, changed or deleted PodGroup and checks its members again. Decisions
+// use the change at once. The other effects may come later if the PodGroup changes very often. Any
+// goroutine may call it once the scheduler runs.
 func (gw *groupWatch) changed(key types.NamespacedName) {
 	g, ok := gw.index.groups.Group(key)
 	if ok {

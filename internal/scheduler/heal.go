@@ -19,8 +19,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// lostMembers keeps room for members that gangs have lost, until their profile's healTimeout. It is
-// safe for concurrent use.
+// lostMembers keeps room for members that gangs have lost, until their profile's healTimeout.
+// Filter, the view of a decision and the order of the queue ask it. [staleGangs] allows the
+// preemption of the same gangs after a longer time. It is safe for concurrent use.
 type lostMembers struct {
 	index      *clusterIndex
 	placements *placements
@@ -105,7 +106,7 @@ func (lm *lostMembers) placeholdersOf(g *gang.Group, members *gang.Members, miss
 	for i := len(out); i < missing; i++ {
 		at := slices.IndexFunc(members.Assigned, func(pod *corev1.Pod) bool { return parts.IsShort(parts.Of(pod), have) })
 		if at < 0 {
-			// No placed member is of a part that needs more members.
+			// No placed member belongs to a part that needs more members.
 			break
 		}
 		have[parts.Of(members.Assigned[at])]++
@@ -283,9 +284,9 @@ func (one *healing) room() engine.Kept {
 	return engine.Kept{Standing: one.standing, Lost: len(one.lost)}
 }
 
-// sweep retries the workloads that must not use the room for lost members of a gang, once that
-// room is no longer kept. For example, the gang is whole or deleted, or healTimeout has passed. The
-// main loop calls it.
+// sweep retries the workloads that must not use the room for lost members of a gang, once that room
+// is no longer kept. For example, the gang is whole or deleted, or healTimeout has passed. The main
+// loop calls it.
 func (lm *lostMembers) sweep() {
 	if !lm.gangs.HasKept() {
 		return

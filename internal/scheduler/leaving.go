@@ -76,9 +76,9 @@ func (ds *departures) disrupted(key types.NamespacedName, pods []v1alpha1.Disrup
 	}
 }
 
-// sweep handles victims that keep running after their eviction ended. For example, the
-// deletion of a member failed and its PodGroup was deleted. Or a pod was returned to the queue and
-// was bound after all.
+// sweep handles victims that keep running after their eviction ended. For example, the deletion of
+// a member failed and its PodGroup was deleted. Or a pod was returned to the queue and was bound
+// after all. The main loop calls it.
 func (ds *departures) sweep(now time.Time) {
 	for _, pod := range ds.leaving.Sweep(now) {
 		ds.stays(pod)

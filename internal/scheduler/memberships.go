@@ -13,8 +13,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// memberships handles members that leave their group or move to another group. It is safe for
-// concurrent use.
+// memberships updates the state of gangs whose members are deleted, finish or move to another
+// group. [podWatch] and [groupWatch] call it after each such change, and the plugin calls it at the
+// end of a decision. It is safe for concurrent use.
 type memberships struct {
 	index      *clusterIndex
 	placements *placements
@@ -104,7 +105,7 @@ func (ms *memberships) endTurns(key types.NamespacedName) {
 }
 
 // review releases the reservations of a gang that cannot use them, for example because it lacks
-// members. It is called after all changes of a gang. releases.disallowed does the same after
+// members. It is called after every change of a gang; releases.disallowed does the same after
 // changes of queues.
 func (ms *memberships) review(key types.NamespacedName) {
 	if len(ms.reserved.Of(gangKey(key))) == 0 {

@@ -26,8 +26,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// nodeWatch follows the nodes, and releases reservations on nodes that no longer accept the pods.
-// It is safe for concurrent use.
+// nodeWatch follows the nodes and the offers of their drivers, and releases reservations on nodes
+// that are gone or reject the pods. The informers and the main loop call it. [rooms] releases
+// reservations on nodes that accept the pods but lack room. It is safe for concurrent use.
 type nodeWatch struct {
 	index      *clusterIndex
 	placements *placements
@@ -45,8 +46,8 @@ type nodeWatch struct {
 	rooms      *rooms
 }
 
-// watch registers the handlers for nodes. They update the capacity in the quota ledger. When a
-// node is deleted or accepts fewer pods, they release reservations on it.
+// watch registers the handlers for nodes. They update the capacity in the quota ledger. When a node
+// is deleted or accepts fewer pods, they release reservations on it.
 func (ns *nodeWatch) watch(nodes cache.SharedIndexInformer) (cache.ResourceEventHandlerRegistration, error) {
 	return nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {

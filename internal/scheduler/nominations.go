@@ -22,7 +22,9 @@ import (
 )
 
 // nominations keeps the framework's nominations in agreement with the reservations, which the
-// framework does not know. It is safe for concurrent use.
+// framework does not know. It deletes or hides a nomination that would keep room from other work,
+// and turns nominations of an earlier leader into reservations. The plugin calls it in each cycle.
+// [releases] deletes the nominations of reservations that end. It is safe for concurrent use.
 type nominations struct {
 	index      *clusterIndex
 	placements *placements
@@ -152,9 +154,9 @@ func (nm *nominations) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 	return found
 }
 
-// standing returns the standing of a pod's nomination to a node. If the pod has a
-// reservation on the node, it is the standing of the reservation. A gang without a priority gets
-// reservations with the priority of its lowest member.
+// standing returns the standing of a pod's nomination to a node. If the pod has a reservation on
+// the node, it is the standing of the reservation. A gang without a priority gets reservations with
+// the priority of its lowest member.
 func (nm *nominations) standing(pod *corev1.Pod, node string) workload.Standing {
 	if r := nm.reservedOn(node, pod.UID); r != nil {
 		return r.Standing
@@ -171,9 +173,8 @@ func (nm *nominations) reservedOn(node string, uid types.UID) *engine.Reservatio
 	return reserved[at]
 }
 
-// hide prepares the cycle of a pod with spread constraints that is confined to a node.
-// It deletes the nominations to that node, of other pods with reservations, from the framework's
-// memory.
+// hide prepares the cycle of a pod with spread constraints that is confined to a node. In the
+// framework's memory, it deletes the nominations to that node of other pods with reservations.
 //
 // The plan satisfies the constraints both with all reserved pods and without them. With the
 // nominations, the framework would count the reserved pods of the node, but not the reserved pods
@@ -190,8 +191,8 @@ func (nm *nominations) hide(pod *corev1.Pod, node string) {
 	}
 }
 
-// restore adds the hidden nominations of pods to a node to the framework's memory again,
-// for pods that still have their reservations.
+// restore adds the hidden nominations of pods to a node to the framework's memory again, for pods
+// that still have their reservations.
 func (nm *nominations) restore(node string, pods []engine.UID) {
 	for _, hidden := range pods {
 		uid := types.UID(hidden)
@@ -208,9 +209,9 @@ func (nm *nominations) restore(node string, pods []engine.UID) {
 	}
 }
 
-// inherit makes reservations of the nominations that the previous scheduler wrote. An
-// inherited reservation counts until the next decision about the pod or its gang. Nominations of
-// blocked pods are deleted instead, because the framework would keep them forever.
+// inherit makes reservations of the nominations that the previous scheduler wrote. An inherited
+// reservation counts until the next decision about the pod or its gang. Nominations of blocked pods
+// are deleted instead, because the framework would keep them forever.
 func (nm *nominations) inherit() {
 	all, err := nm.index.pods.List(labels.Everything())
 	if err != nil {

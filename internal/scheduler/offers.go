@@ -28,8 +28,8 @@ type withdrawal struct {
 	ends time.Time
 }
 
-// offersOf returns the offers in the ResourceSlices and the CSINode of one node. csi may be nil. Of
-// a pool, only the newest generation counts.
+// offersOf returns the offers in the ResourceSlices and the CSINode of one node. csi may be nil.
+// Only the newest generation of a pool counts.
 func offersOf(published []*resourceapi.ResourceSlice, csi *storagev1.CSINode) offers {
 	of := make(offers)
 	generations := make(map[string]int64)
@@ -166,7 +166,7 @@ func (ns *nodeWatch) offersChanged(nodeOf cache.IndexFunc) cache.ResourceEventHa
 	}
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: changed, DeleteFunc: changed,
-		// The node of an object never changes.
+		// The node of an object never changes, so the new version is enough.
 		UpdateFunc: func(_, after any) { changed(after) },
 	}
 }

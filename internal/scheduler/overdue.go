@@ -19,8 +19,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// departures follows pods that terminate: when they are overdue, and when they stay after all. It
-// is safe for concurrent use.
+// departures follows pods that terminate or will terminate. It retries the workloads that wait for
+// such a pod if the pod is overdue, or keeps running after all. [leaving.Pods] records these pods.
+// [podWatch], [groupWatch] and the main loop call departures. It is safe for concurrent use.
 type departures struct {
 	index      *clusterIndex
 	placements *placements

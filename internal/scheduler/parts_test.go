@@ -94,8 +94,8 @@ func TestLostPartGoesStale(t *testing.T) {
 	})
 }
 
-// TestNeededRoleThatIsTurnedBack checks a gang in PreBind whose only member of a role is returned to
-// the queue. The other members return too, although they are as many as minCount.
+// TestNeededRoleThatIsTurnedBack checks a gang in PreBind whose only member of a role is returned
+// to the queue. The other members return too, although they are as many as minCount.
 func TestNeededRoleThatIsTurnedBack(t *testing.T) {
 	t.Parallel()
 	r := newRigOfRoles(t, schedulerYAML)

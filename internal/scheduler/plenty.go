@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// plenty admits workloads without a turn while all queued work has room. The main loop calls its
-// methods, except isAdmittedFreely.
+// plenty admits workloads without a turn while all queued work has room. [gates] calls
+// isAdmittedFreely, and only the main loop calls the other methods.
 type plenty struct {
 	index  *clusterIndex
 	ledger *ledger
@@ -53,8 +53,8 @@ func (y *plenty) isAdmittedFreely(pod *corev1.Pod, w *admission.Waiter) bool {
 	return y.ledger.isServable(w.Key) && y.ledger.hasPlenty(w.Queue) && y.turns.Pass(*w, y.clock.Now())
 }
 
-// follow recalls the workloads that were admitted without a turn, if the room no longer
-// suffices for all queued work. The main loop calls it.
+// follow recalls the workloads that were admitted without a turn, if the room no longer suffices
+// for all queued work. The main loop calls it.
 func (y *plenty) follow(now time.Time) {
 	if y.judge(now) {
 		y.turns.Recall(y.ledger.hasPlenty)
@@ -67,9 +67,9 @@ func (y *plenty) nextJudgement() (time.Time, bool) {
 	return y.judgeNext, y.turns.AnyFree() && y.index.profiles.KnowFilters() && !y.quotas.Judged()
 }
 
-// judge checks whether all queued work has room, if the last result is no longer valid. It
-// does not check limits. It reports whether the result that hasPlenty returns is up to date. Before
-// the first check, hasPlenty returns false. The main loop calls it.
+// judge checks whether all queued work has room, if the last result is no longer valid. It does not
+// check limits. It reports whether the result that hasPlenty returns is up to date. Before the
+// first check, hasPlenty returns false. The main loop calls it.
 func (y *plenty) judge(now time.Time) bool {
 	if !y.index.profiles.KnowFilters() || y.quotas.Judged() {
 		return true

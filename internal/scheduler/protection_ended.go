@@ -12,8 +12,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/runs"
 )
 
-// surplus follows groups that have more running members than they need. No min-runtime protects the
-// surplus. It is safe for concurrent use.
+// surplus counts the running members that a group has beyond its need. No min-runtime protects
+// them, so surplus retries the workloads that may preempt them. [podWatch] calls it when a member
+// starts, and an eviction asks it for the needed number. It is safe for concurrent use.
 type surplus struct {
 	index      *clusterIndex
 	placements *placements

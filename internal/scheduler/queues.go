@@ -23,8 +23,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// queueChanges follows Queues, and the namespaces and PriorityClasses that decide about their use.
-// It is safe for concurrent use.
+// queueChanges follows Queues, and the namespaces and PriorityClasses that determine their use. The
+// informers call it, and the main loop calls expire. [ledger] holds the queues and answers
+// questions about them. It is safe for concurrent use.
 type queueChanges struct {
 	index            *clusterIndex
 	ledger           *ledger
@@ -70,8 +71,8 @@ func (b *ledger) orphaned(g *gang.Group, before bool) gang.Verdict {
 	return b.quotas.Orphaned(b.quotas.NameFor(work), before)
 }
 
-// set records a Queue that was created or changed. The caller must not change the Queue
-// afterwards. Any goroutine may call it.
+// set records a Queue that was created or changed. The caller must not change the Queue afterwards.
+// Any goroutine may call it.
 func (qc *queueChanges) set(q *v1alpha1.Queue) {
 	first, confining := qc.quotas.SetQueue(q)
 	if first {

@@ -19,7 +19,8 @@ import (
 )
 
 // releases ends reservations and plans: it deletes their nominations, rejects the members at Permit
-// and cancels bindings. It is safe for concurrent use.
+// and cancels bindings. The plugin calls it when a member fails. The watchers call it when the
+// cluster changes. [retries] then starts the next attempt. It is safe for concurrent use.
 type releases struct {
 	index      *clusterIndex
 	placements *placements
@@ -51,9 +52,9 @@ func (x *releases) all(key workload.Key, why string) {
 	x.steps.step(engine.Releases{Key: key})
 }
 
-// plan releases a gang's plan with its reservations and nominations, and rejects the members
-// that wait at Permit. failed is the member whose cycle failed; nil for none. That member returns
-// to the queue at the end of its cycle, and plans again.
+// plan releases a gang's plan with its reservations and nominations, and rejects the members that
+// wait at Permit. failed is the member whose cycle failed; nil for none. That member returns to the
+// queue at the end of its cycle, and plans again.
 func (x *releases) plan(key types.NamespacedName, failed *corev1.Pod, why string) {
 	var uid types.UID
 	if failed != nil {
@@ -152,7 +153,8 @@ func (x *releases) cancelBinding(uid types.UID, why string) bool {
 	return true
 }
 
-// orNext retries the next member of a gang's plan.
+// orNext retries the next member of a gang's plan. If another plugin gates that member, orNext
+// releases the plan.
 func (x *releases) orNext(key types.NamespacedName) {
 	next := x.gangs.Next(gangKey(key))
 	if next == "" {
@@ -232,9 +234,8 @@ func (x *releases) disallowedAmong(keys []workload.Key, why string) {
 	}
 }
 
-// overLimit releases reservations that no longer fit below the limits of their queue,
-// because work of the given standing has used the room. It releases only reservations of lower
-// standing.
+// overLimit releases reservations that no longer fit below the limits of their queue, because work
+// of the given standing has used the room. It releases only reservations of lower standing.
 func (x *releases) overLimit(standing workload.Standing) {
 	if standing.Queue == "" || !x.quotas.IsLimited(standing.Queue) {
 		return

@@ -23,8 +23,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// retries moves pods to the active queue. No other component activates a pod. It is safe for
-// concurrent use.
+// retries moves pods to the active queue. No other component activates a pod: components call
+// retries when a cause of waiting has ended. It also begins the turns of queued work. It is safe
+// for concurrent use.
 type retries struct {
 	index      *clusterIndex
 	placements *placements
@@ -41,11 +42,11 @@ type retries struct {
 	leads atomic.Bool
 }
 
-// now retries a workload at once, because of a change that affects it, and ends its backoff.
-// It uses these methods:
+// now retries a workload at once, because of a change that affects it, and ends its backoff. It
+// uses these methods:
 //
 //   - requeue retries workloads and keeps their backoff.
-//   - retries.group and retries.gang choose the pods of a workload.
+//   - group and gang choose the pods of a workload.
 //   - activate moves pods to the active queue.
 func (t *retries) now(key workload.Key) {
 	t.turns.EndBackoff(key)
@@ -93,9 +94,9 @@ func (t *retries) group(key types.NamespacedName) {
 	t.gang(key)
 }
 
-// gang retries the member that plans for a gang: the leader, or the oldest member that can
-// lead. If enough members have passed their cycles, it also lets the members at Permit continue.
-// This may be the case because minCount was lowered, or because terminating members keep running.
+// gang retries the member that plans for a gang: the leader, or the oldest member that can lead. If
+// enough members have passed their cycles, it also lets the members at Permit continue. This may be
+// the case because minCount was lowered, or because terminating members keep running.
 func (t *retries) gang(key types.NamespacedName) {
 	members := t.placements.members(key)
 	t.allowGang(key, &members)
@@ -145,8 +146,8 @@ func (t *retries) representative(key types.NamespacedName, members *gang.Members
 	return oldest
 }
 
-// soon is retries.group after a short delay. It combines frequent changes into one retry, such as
-// the creation of many members. It may be called under the lock of the scheduler's queue.
+// soon is group after a short delay. It combines frequent changes into one retry, such as the
+// creation of many members. It may be called under the lock of the scheduler's queue.
 func (t *retries) soon(key types.NamespacedName) {
 	t.waits.Gather(gangKey(key), t.clock.Now().Add(t.index.settleTime(key)))
 }

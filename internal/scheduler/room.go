@@ -22,7 +22,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// rooms releases reservations that no longer fit on their nodes. It is safe for concurrent use.
+// rooms releases reservations that no longer fit on their nodes, because other pods use the room or
+// because the nodes have shrunk. The watchers report nodes to doubt, and the main loop reviews
+// them. [nodeWatch] releases reservations on nodes that are gone or reject the pods. It is safe for
+// concurrent use.
 type rooms struct {
 	index      *clusterIndex
 	placements *placements
@@ -259,9 +262,9 @@ func (d *doubts) isRecent(node string) bool {
 // doubt makes the main loop review the reservations on a node, if there are any.
 func (rs *rooms) doubt(node string) { rs.doubted.add(node, len(rs.reserved.On(node)) > 0) }
 
-// review releases reservations that do not fit on the nodes with recorded changes. Nodes whose
-// dips have lasted too long are reviewed as well. It also releases reservations on nodes that
-// reject the pods.
+// review releases reservations that do not fit on the nodes with recorded changes. It also reviews
+// nodes whose dips have lasted too long, and releases reservations on nodes that reject the pods.
+// The main loop calls it.
 func (ns *nodeWatch) review(now time.Time) {
 	over := ns.dips.over(now)
 	for _, node := range over {

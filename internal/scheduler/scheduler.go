@@ -82,7 +82,8 @@ type Scheduler struct {
 	clock   clock.WithTicker
 	metrics *metrics.Metrics
 
-	// The other fields are the components, in the order of their dependencies; see connect.
+	// The other fields are the components, in the order of their dependencies; see connect and the
+	// package documentation.
 	steps            *stepper
 	retries          *retries
 	releases         *releases

@@ -13,8 +13,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/runs"
 )
 
-// seals records the facts that a pod counts by, when it gets its node. It is safe for concurrent
-// use.
+// seals records the queue, the priority and other facts that apply to a pod as long as it has its
+// node. Reserve calls it, and [Plugins.Seals] returns the facts to the binder. It is safe for
+// concurrent use.
 type seals struct {
 	index   *clusterIndex
 	ledger  *ledger

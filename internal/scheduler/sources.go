@@ -18,8 +18,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// sources answers the questions of the snapshot's cache. Its fields are set after the cache exists,
-// because some components use the cache. It is safe for concurrent use.
+// sources answers the questions of the snapshot's cache from the layers and the components. It is
+// no component itself: its fields are set after the cache exists, because some components use the
+// cache. It is safe for concurrent use.
 type sources struct {
 	index            *clusterIndex
 	placements       *placements

@@ -17,7 +17,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// staleGangs follows gangs that lack members which they had. It is safe for concurrent use.
+// staleGangs determines which degraded gangs are stale, so that work of equal priority may preempt
+// them. The snapshot asks it, and the main loop calls sweep, which retries that work. [lostMembers]
+// keeps room for such gangs before that. It is safe for concurrent use.
 type staleGangs struct {
 	index      *clusterIndex
 	placements *placements
@@ -48,8 +50,8 @@ func (sg *staleGangs) degradedBy(g *gang.Group) snapshot.Degraded {
 	return out
 }
 
-// timeout returns how long a pod's gang may lack members before it is stale, according to the
-// pod's profile; 0 for no limit.
+// timeout returns how long a pod's gang may lack members before it is stale, according to the pod's
+// profile; 0 for no limit.
 func (sg *staleGangs) timeout(pod *corev1.Pod) time.Duration {
 	args := sg.index.profiles.Of(pod.Spec.SchedulerName)
 	if args == nil {
@@ -77,7 +79,8 @@ func (sg *staleGangs) look() {
 	}
 }
 
-// sweep finds gangs that have become stale, and retries the workloads that may evict them.
+// sweep finds gangs that have become stale, and retries the workloads that may evict them. The main
+// loop calls it.
 func (sg *staleGangs) sweep(now time.Time) {
 	sg.runs.Settle(sg.index.groups, now)
 	var priorities []int32
@@ -98,8 +101,8 @@ func (sg *staleGangs) sweep(now time.Time) {
 	}
 }
 
-// from returns the time when a degraded gang becomes stale, if its state does not change. It
-// is zero for other gangs, and for gangs that never become stale.
+// from returns the time when a degraded gang becomes stale, if its state does not change. It is
+// zero for other gangs, and for gangs that never become stale.
 func (sg *staleGangs) from(key types.NamespacedName) time.Time {
 	g, ok := sg.index.groups.Group(key)
 	if !ok {

@@ -177,7 +177,7 @@ func (gs *gates) queueBlocks(pod *corev1.Pod) gang.Verdict {
 		gs.turns.Forget(key)
 	}
 	if _, drives := gs.index.driverOf(pod); v != (gang.Verdict{}) || !drives {
-		// For a driver that may use its queue, drivers.blockSingle sets the condition.
+		// For a driver that may use its queue, driverBounds.blockSingle sets the condition.
 		gs.placements.setBlocked(pod, v)
 	}
 	return v
@@ -227,9 +227,9 @@ func (t *reporter) tellBlocked() {
 	}
 }
 
-// watch registers the handlers for namespaces and PriorityClasses, which determine the
-// access to queues. The returned functions report whether the handlers have seen all objects that
-// existed at the start.
+// watch registers the handlers for namespaces and PriorityClasses, which determine the access to
+// queues. The returned functions report whether the handlers have seen all objects that existed at
+// the start.
 func (qc *queueChanges) watch(namespaces, classes cache.SharedIndexInformer) ([]cache.InformerSynced, error) {
 	setNamespace := func(obj any) {
 		if ns, ok := obj.(*corev1.Namespace); ok && qc.quotas.SetNamespace(ns) {

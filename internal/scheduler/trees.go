@@ -65,8 +65,9 @@ func (r *clusterIndex) roleInSeal(pod *corev1.Pod) string {
 	return role
 }
 
-// behindInTree is the last part of the method behind for a tree. A group of a derived tree may
-// count fewer members, or fewer groups, than the owner of the tree demands now.
+// behindInTree returns the reason why a tree is behind its object; the zero Verdict if it is not. A
+// derived tree is behind if it needs fewer groups, or one of its groups fewer members, than its
+// owner demands now. The method behind calls it.
 func (r *clusterIndex) behindInTree(g *gang.Group) gang.Verdict {
 	d, ok := r.derived.(treed)
 	if !ok {

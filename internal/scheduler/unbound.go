@@ -27,8 +27,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// pauses follows preemptors that were not bound or that crashed. Such a preemptor must not preempt
-// for some time. It is safe for concurrent use.
+// pauses follows preemptors that were not bound after their victims were evicted, or that crashed.
+// Such a preemptor must not preempt for some time. [cycles] reports failures, and the watchers
+// report starts, crashes and changes by the owner. Planning asks it. It is safe for concurrent use.
 type pauses struct {
 	index    *clusterIndex
 	engine   *engine.Engine
@@ -46,8 +47,8 @@ type pauses struct {
 // reservations.
 const lowest = math.MinInt32
 
-// of returns the pause of a workload that must not preempt yet; nil for none. A pod of a
-// controller has the pause of an earlier, deleted pod of that controller.
+// of returns the pause of a workload that must not preempt yet; nil for none. A pod of a controller
+// has the pause of an earlier, deleted pod of that controller.
 func (ps *pauses) of(key workload.Key, pods ...*corev1.Pod) *engine.PreemptionPause {
 	now := ps.clock.Now()
 	if !key.Gang && len(pods) == 1 {

@@ -18,8 +18,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// victimPriorities follows the priorities of groups as potential victims. It is safe for concurrent
-// use.
+// victimPriorities follows the priorities of groups as potential victims, and retries preemptors
+// when such a priority falls. The snapshot and the status of PodGroups ask it. [groupWatch] and
+// [queueChanges] report changes. It is safe for concurrent use.
 type victimPriorities struct {
 	index       *clusterIndex
 	ledger      *ledger
@@ -53,10 +54,10 @@ func (vp *victimPriorities) of(g *gang.Group) (int32, gang.Verdict) {
 	return vp.in(g, scheduling, sealed.Queue)
 }
 
-// in returns the priority of a group as a potential victim; see
-// [gang.Group.VictimPriority]. scheduling is the group's priority without the class. placed is the
-// queue of its running members; "" for none. The maxPriorityClass of each of these queues bounds
-// the priority: the group's queue, placed, and further queues of placed members.
+// in returns the priority of a group as a potential victim; see [gang.Group.VictimPriority].
+// scheduling is the group's priority without the class. placed is the queue of its running members;
+// "" for none. The maxPriorityClass of each of these queues bounds the priority: the group's queue,
+// placed, and further queues of placed members.
 func (vp *victimPriorities) in(g *gang.Group, scheduling int32, placed string) (int32, gang.Verdict) {
 	if g.PreemptionPriorityClass == "" || vp.tolerations == nil {
 		return scheduling, gang.Verdict{}
@@ -88,9 +89,9 @@ type falls struct {
 	from int32
 }
 
-// follow records the priority of a group as a potential victim. g is nil for a
-// deleted group. If the priority of a group with placed members has fallen, preemptors are retried
-// at the next tick; see falls.
+// follow records the priority of a group as a potential victim. g is nil for a deleted group. If
+// the priority of a group with placed members has fallen, preemptors are retried at the next tick;
+// see falls.
 func (vp *victimPriorities) follow(key types.NamespacedName, g *gang.Group) {
 	vp.raising.Lock()
 	defer vp.raising.Unlock()
@@ -103,9 +104,9 @@ func (vp *victimPriorities) follow(key types.NamespacedName, g *gang.Group) {
 	}
 }
 
-// record records the priority of a group as a potential victim. If it has fallen, it
-// returns true and the lowest priority of preemptors that may now evict the group. The caller holds
-// h.raising.
+// record records the priority of a group as a potential victim. If it has fallen, record returns
+// true and the lowest priority of preemptors that may now evict the group. The caller holds
+// raising.
 func (vp *victimPriorities) record(key types.NamespacedName, g *gang.Group) (from int32, fell bool) {
 	if g != nil && g.PreemptionPriorityClass != "" && g.Priority != nil {
 		now, verdict := vp.of(g)
@@ -135,8 +136,8 @@ func (vp *victimPriorities) retryFallen() {
 	}
 }
 
-// review updates the recorded priorities of all groups with a
-// preemptionPriorityClassName. It is called when a PriorityClass or a queue has changed.
+// review updates the recorded priorities of all groups with a preemptionPriorityClassName. It is
+// called when a PriorityClass or a queue has changed.
 func (vp *victimPriorities) review() {
 	for _, key := range vp.gangs.VictimPriorities() {
 		if g, ok := vp.index.groups.Group(nameOf(key)); ok {

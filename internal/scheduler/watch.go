@@ -22,7 +22,9 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// podWatch follows the pods. It is safe for concurrent use.
+// podWatch follows the pods: it reports each change of a pod to the components and the engine. The
+// informers of unfinished and finished pods call it. [groupWatch] does the same for PodGroups, and
+// [memberships] updates gangs that lose members. It is safe for concurrent use.
 type podWatch struct {
 	index       *clusterIndex
 	placements  *placements
