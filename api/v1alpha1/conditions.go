@@ -2,9 +2,9 @@ package v1alpha1
 
 // Types of the conditions in PodGroupStatus.
 const (
-	// ConditionPodGroupScheduled is True while enough members have a node: minCount members of a
-	// gang, or one member under the basic policy. While it is False, its reason and message name
-	// the cause.
+	// ConditionPodGroupScheduled is True while enough members have a node. Under the basic policy,
+	// one member is enough. A gang needs minCount members and, if it has several roles, enough
+	// members of each role. While the condition is False, its reason and message name the cause.
 	ConditionPodGroupScheduled = "PodGroupScheduled"
 	// ConditionDisruptionTarget is True from the decision to preempt the whole group until the last
 	// affected member is gone. status.disruption lists the affected members. The message names the
@@ -22,11 +22,11 @@ const (
 	// run, and count for no queue. The condition has the reason that pending work of the Queue
 	// gets. Otherwise the condition is absent.
 	ConditionQueueOrphaned = "QueueOrphaned"
-	// ConditionDegraded is True while a gang has too few members after it had enough. It had enough
-	// when at least minCount members had a node at the same time. It has too few when some members
-	// have a node, but fewer than minCount have one or have succeeded. The message has the numbers,
-	// and lastTransitionTime is the time of the first loss. The condition is absent if no member
-	// was ever lost.
+	// ConditionDegraded is True while a gang has too few members after it had enough. Members that
+	// have a node or have succeeded count. A gang has too few if fewer than minCount count, or too
+	// few of one role or one PodGroup of a tree. It is not degraded if no member has a node. The
+	// message has the numbers, and lastTransitionTime is the time of the first loss. The condition
+	// is absent if no member was ever lost.
 	ConditionDegraded = "Degraded"
 	// ConditionCountsAsPlaced is True while members with a node count by settings that differ from
 	// the current settings of the PodGroup or its namespace. These members keep the queue,

@@ -20,8 +20,8 @@ const (
 const AnnotationPlacedAs = "reprieve.dev/placed-as"
 
 // Annotations of a Pod or a PodGroup about the work that its eviction loses. They have an effect in
-// profiles that name LostWork in their victimOrder. A checkpoint also ends the count of stops (see
-// LastDisruption).
+// profiles whose victimOrder has LostWork, as the default has. A checkpoint also ends the count of
+// stops (see LastDisruption).
 const (
 	// AnnotationLastCheckpoint has the time when the work was last saved (RFC 3339). If a PodGroup
 	// and its members have different times, the latest applies to all members.

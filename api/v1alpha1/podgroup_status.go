@@ -11,15 +11,14 @@ import (
 type PodGroupPhase string
 
 const (
-	// PodGroupPending: fewer than minCount members have a node. Under the basic policy, 1 takes the
-	// place of minCount in each phase.
+	// PodGroupPending: too few members have a node, and the group is not Degraded. The phases
+	// Pending and Scheduled use the rule of ConditionPodGroupScheduled for the number of members.
 	PodGroupPending PodGroupPhase = "Pending"
-	// PodGroupScheduled: at least minCount members have a node, but fewer than minCount run.
+	// PodGroupScheduled: enough members have a node, but fewer than minCount run.
 	PodGroupScheduled PodGroupPhase = "Scheduled"
 	// PodGroupRunning: at least minCount members run or have succeeded.
 	PodGroupRunning PodGroupPhase = "Running"
-	// PodGroupDegraded: some members have a node, but fewer than minCount. Earlier, at least
-	// minCount members had one.
+	// PodGroupDegraded: members were lost, and too few have a node; see ConditionDegraded.
 	PodGroupDegraded PodGroupPhase = "Degraded"
 	// PodGroupDisrupted: the whole group is being preempted.
 	PodGroupDisrupted PodGroupPhase = "Disrupted"
