@@ -1,3 +1,3 @@
-// Package changes delays the handling of PodGroups that change very often. It decides about each
-// change when to handle it, and knows neither PodGroups nor their members.
+// Package changes delays the handling of PodGroups that change very often. It determines the time
+// to handle each change. It knows only the keys of PodGroups, and calls nothing.
 package changes

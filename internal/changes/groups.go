@@ -21,9 +21,9 @@ const (
 	changeRest = 4
 )
 
-// Groups delays the handling of PodGroups that change very often. Handling one change takes
-// time for each member, and may cause a cycle of the gang. The namespaces take turns, so a tenant
-// with many changes mostly delays its own PodGroups. The zero value is ready to use. It is safe for
+// Groups delays the handling of PodGroups that change very often. Handling one change takes time
+// for each member, and may cause a cycle of the gang. The namespaces take turns, so a tenant with
+// many changes mostly delays its own PodGroups. The zero value is ready to use. It is safe for
 // concurrent use.
 type Groups struct {
 	mu     sync.Mutex
@@ -37,14 +37,14 @@ type Groups struct {
 	rests time.Time
 }
 
-// Urgency says whether the handling of a change may be delayed.
+// Urgency determines whether the handling of a change may be delayed.
 type Urgency int
 
 const (
-	// Patient changes may be delayed.
+	// Patient is the urgency of changes that may be delayed.
 	Patient Urgency = iota
-	// Urgent changes are not delayed. The deletion of a PodGroup is urgent, because a deleted group
-	// may hold room and has no further changes.
+	// Urgent is the urgency of changes that are not delayed. The deletion of a PodGroup is urgent,
+	// because a deleted group may hold room and has no further changes.
 	Urgent
 )
 
@@ -58,7 +58,7 @@ type changingGroup struct {
 }
 
 // IsDelayed records a change of a PodGroup and reports whether its handling is delayed. If not, the
-// caller must handle the change at once. If so, a later call of next returns the PodGroup.
+// caller must handle the change at once. If so, a later call of Next returns the PodGroup.
 //
 // While the main loop handles a change of a PodGroup, IsDelayed delays all further changes of that
 // PodGroup, even urgent ones. So no goroutine handles an old state after a newer one.
@@ -99,7 +99,7 @@ func (c *Groups) NextLook() (time.Time, bool) {
 }
 
 // Next returns a PodGroup whose changes are due; false if there is none. It prefers the namespace
-// whose last delayed change was handled the longest time ago. The caller must call followed when it
+// whose last delayed change was handled the longest time ago. The caller must call Followed when it
 // has handled the changes.
 func (c *Groups) Next(now time.Time) (types.NamespacedName, bool) {
 	c.mu.Lock()

@@ -22,13 +22,13 @@ type Pods struct {
 	// victims holds the victims of this process by UID. It also holds deleted pods that a snapshot
 	// still had.
 	victims map[types.UID]*victim
-	// swept is the time of the last call of Sweep that did anything.
+	// swept is the time of the last call of Sweep that was not skipped.
 	swept time.Time
 	// listed holds the members that PodGroups list as disrupted. A list counts only in the
 	// namespace of the PodGroup, because its writer may have no rights in other namespaces.
 	listed sets.Set[listedPod]
-	// spared holds victims that keep running, although a PodGroup may still list them: the list is
-	// updated later, or its update has not arrived yet.
+	// spared holds victims that keep running. A PodGroup may still list them, because the list is
+	// updated later or the update has not arrived yet.
 	spared sets.Set[types.UID]
 	// byGroup holds the list of disrupted members of each PodGroup.
 	byGroup map[types.NamespacedName][]v1alpha1.DisruptedPod
@@ -66,7 +66,7 @@ func (l *Pods) Has(pod *corev1.Pod) bool {
 	return l.knows(pod)
 }
 
-// knows is like the method Has. The caller holds l.mu.
+// knows is Has for a caller that holds mu.
 func (l *Pods) knows(pod *corev1.Pod) bool {
 	_, victim := l.victims[pod.UID]
 	return victim || l.listed.Has(listedOf(pod)) && !l.spared.Has(pod.UID)
@@ -127,7 +127,7 @@ func (l *Pods) Take(victims map[types.UID]*corev1.Pod) Taken {
 }
 
 // Taken holds the entries that one eviction has added to Pods, by UID. If a victim returns to the
-// queue and gets another place, Pods drops the entry. It may then add a new entry for the pod.
+// queue and gets another place, Pods drops the entry. A later eviction adds a new entry.
 type Taken map[types.UID]*victim
 
 // Over records that an eviction ended for the victims in begun. From now on, the pods or the lists

@@ -14,15 +14,15 @@ import (
 
 var group = types.NamespacedName{Namespace: "ns", Name: "g"}
 
-// TestVictimThatLivesOn checks how long a victim counts as gone. That ends when it is known to keep
-// running, or some time after the end of the last eviction that touched it.
+// TestVictimThatLivesOn checks how long a victim counts as gone. It counts until it is known to
+// keep running, or until some time after its last eviction ended.
 func TestVictimThatLivesOn(t *testing.T) {
 	t.Parallel()
 	v := inNamespace("ns", "v")
 	victims, uids := map[types.UID]*corev1.Pod{v.UID: v}, sets.New(v.UID)
 	start := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
-		// happens continues the test after an eviction of the pod has begun.
+		// happens runs after an eviction of the pod has begun.
 		happens func(l *Pods, taken Taken)
 		// wantAfter is true if the pod counts as gone after happens.
 		wantAfter bool
@@ -96,8 +96,8 @@ func TestListsSpeakOfTheirOwnNamespace(t *testing.T) {
 	}
 }
 
-// TestPods checks when Pods forgets a pod. It must not forget a pod too early, and
-// must not keep it forever.
+// TestPods checks when Pods drops a pod. It must not drop a pod too early, and must not keep it
+// forever.
 func TestPods(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)

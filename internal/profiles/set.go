@@ -30,8 +30,8 @@ type Set struct {
 	byName map[string]facts
 	// requireQueues is true if any profile rejects work without a queue.
 	requireQueues atomic.Bool
-	// Confined is the result of Confine for the scheduler's configuration. It is set before the
-	// first profile is added.
+	// Confined is the result of Confine for the scheduler's configuration. Set it before the first
+	// call of Add.
 	Confined bool
 	// filtersKnown is the cached result of KnowFilters; see answer.
 	filtersKnown atomic.Int32
@@ -199,9 +199,9 @@ func (ps *Set) DeletedTimeout() (longest time.Duration) {
 
 // Limits bounds how long planning counts a terminating pod as gone.
 type Limits struct {
-	// grace is the longest grace period that planning waits for.
+	// Grace is the longest grace period that planning waits for.
 	Grace time.Duration
-	// timeout is the time that planning waits after the grace period.
+	// Timeout is the time that planning waits after the grace period.
 	Timeout time.Duration
 }
 
@@ -226,8 +226,8 @@ func (l Limits) Cut(pod *corev1.Pod) bool {
 	return ptr.Deref(pod.DeletionGracePeriodSeconds, 0) > int64(l.Grace/time.Second)
 }
 
-// OverdueAt returns the time when a terminating pod becomes overdue: l.timeout after the end of its
-// grace period. Of a longer grace period, only l.grace counts.
+// OverdueAt returns the time when a terminating pod becomes overdue: Timeout after the end of its
+// grace period. If the grace period is longer than Grace, only Grace counts.
 //
 // The deletion timestamp is the end of the grace period. So the deletion began at the timestamp
 // minus the grace period, even if the grace period was shortened later.
@@ -241,8 +241,8 @@ func (l Limits) OverdueAt(pod *corev1.Pod) time.Time {
 	return begun.Add(l.Grace).Add(l.Timeout)
 }
 
-// Sentence returns a message about an overdue pod: how long it has been terminating, and why it
-// counts as staying.
+// Sentence returns a message about an overdue pod. It names the time since the grace period ended,
+// and the reason why the pod counts as staying.
 func (l Limits) Sentence(pod *corev1.Pod) string {
 	if l.Cut(pod) {
 		return fmt.Sprintf("%s was deleted with a grace period of %d s, longer than maxGracePeriod (%v), and is still here %v after that",
