@@ -13,9 +13,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Editor is a Client that also creates, changes and deletes CompositePodGroups as PodGroups. The
-// minCount of such a PodGroup is the minGroupCount of the CompositePodGroup. Editor is safe for
-// concurrent use.
+// Editor is a Client that also creates, changes and deletes CompositePodGroups, which it presents
+// as PodGroups. The minCount of such a PodGroup is the minGroupCount of the CompositePodGroup.
+// Editor is safe for concurrent use.
 type Editor struct{ *Client }
 
 // NewEditor returns an Editor that reads and writes CompositePodGroups of reprieve.dev through c.
@@ -37,7 +37,8 @@ func (e *Editor) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	return nil
 }
 
-// Create creates an object.
+// Create creates an object. For a PodGroup with the key of a tree, it creates the
+// CompositePodGroup.
 func (e *Editor) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
 	pg, _, ok := treeOf(obj)
 	if !ok {
@@ -51,7 +52,8 @@ func (e *Editor) Create(ctx context.Context, obj client.Object, opts ...client.C
 	return nil
 }
 
-// Delete deletes an object.
+// Delete deletes an object. For a PodGroup with the key of a tree, it deletes the
+// CompositePodGroup.
 func (e *Editor) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
 	if _, to, ok := treeOf(obj); ok {
 		obj = to

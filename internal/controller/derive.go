@@ -92,7 +92,7 @@ func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy f
 	}
 }
 
-// Reconcile creates, updates or deletes the PodGroup of one derived group.
+// Reconcile creates, updates or deletes the PodGroup or CompositePodGroup of one derived group.
 func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	key := req.NamespacedName
 	if gang.IsTree(key) && r.noTrees != "" {

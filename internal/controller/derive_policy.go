@@ -25,13 +25,13 @@ func minCountOf(g grouping.Group, members *gang.Members) int32 {
 	return int32(min(g.Needs(members.Available()), math.MaxInt32)) //nolint:gosec // it is bounded
 }
 
-// Derivation is a derived group with its members.
+// Derivation is the input for writing a derived group: the group, its key and its members.
 type Derivation struct {
 	grouping.Group
 	// Key is the key of the group's PodGroup or CompositePodGroup.
 	Key types.NamespacedName
-	// Members are the members of the group, and Tree are the members of all groups in its tree. For
-	// a group that is in no tree, both are equal.
+	// Members has the members of the group, and Tree the members of all groups in its tree. For a
+	// group that is in no tree, both are equal.
 	Members, Tree *gang.Members
 }
 
@@ -126,7 +126,7 @@ func classFor(g grouping.Group, live []*corev1.Pod, classes schedulinglisters.Pr
 	return lowest.Spec.PriorityClassName, above, nil
 }
 
-// kindOf returns the kind that is written for a derived group.
+// kindOf returns the kind of the object that Derive writes for a derived group.
 func kindOf(g *grouping.Group) string {
 	if g.Tree {
 		return "CompositePodGroup"

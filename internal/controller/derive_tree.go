@@ -21,7 +21,7 @@ import (
 // reason to the pods of each object that requests a tree. Call WithoutTrees before Reconcile.
 func (r *Derive) WithoutTrees(why string) { r.noTrees = why }
 
-// derivationOf returns a derived group with its members.
+// derivationOf returns the Derivation of a group.
 func (r *Derive) derivationOf(key types.NamespacedName, g grouping.Group) *Derivation {
 	d := &Derivation{Group: g, Key: key, Members: &gang.Members{}}
 	tree := g
@@ -44,9 +44,9 @@ func (r *Derive) derivationOf(key types.NamespacedName, g grouping.Group) *Deriv
 	return d
 }
 
-// createTree creates the CompositePodGroup above a group if it does not exist. It returns false if
-// no CompositePodGroup can be written, and reports the reason to the pods. For a group that is in
-// no tree, it returns true.
+// createTree creates the CompositePodGroup above a group if it does not exist. It returns true if
+// the group needs none. If Derive cannot write CompositePodGroups, it returns false and reports the
+// reason to the pods.
 func (r *Derive) createTree(ctx context.Context, d *Derivation) (ready bool, err error) {
 	if d.Parent.Name == "" {
 		return true, nil
@@ -68,7 +68,7 @@ func (r *Derive) createTree(ctx context.Context, d *Derivation) (ready bool, err
 }
 
 // removeLast deletes a PodGroup or a CompositePodGroup whose run is over. A CompositePodGroup stays
-// as long as PodGroups name it as their parent: without it, they would have an error.
+// as long as PodGroups name it as their parent, because a missing parent is an error.
 func (r *Derive) removeLast(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.Result, error) {
 	name, isTree := gang.CompositeOf(client.ObjectKeyFromObject(pg))
 	if !isTree {

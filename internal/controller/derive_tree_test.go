@@ -92,8 +92,8 @@ func reconcileAll(t *testing.T, d *Derive, keys ...types.NamespacedName) {
 	}
 }
 
-// TestDeriveTree checks the life of a derived tree: it is created before its first part, has one
-// priority with its parts, follows the count of the object, and goes after its parts.
+// TestDeriveTree checks the life of a derived tree: it is created before its first part and deleted
+// after its last part. It has the priority of its parts, and follows the count of the object.
 func TestDeriveTree(t *testing.T) {
 	t.Parallel()
 	w := newTreeWorld()

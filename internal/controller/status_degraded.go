@@ -16,8 +16,7 @@ import (
 // setDegraded sets the condition Degraded of a PodGroup, with a message for True. since is the time
 // when the group began to lack members; zero if it lacks none. since becomes the condition's
 // lastTransitionTime, so that the next process can read it there. The condition becomes true only
-// after engine.ShortTime,
-// because a member that succeeds may first appear as no longer running.
+// after engine.ShortTime, because a member that succeeds may first appear as no longer running.
 func setDegraded(pg *v1alpha1.PodGroup, message string, m *gang.Members, since, now time.Time) {
 	conditions := &pg.Status.Conditions
 	condition := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, ObservedGeneration: pg.Generation}

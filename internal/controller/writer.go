@@ -65,11 +65,11 @@ func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1
 }
 
 // outdated reports whether a PodGroup must be replaced because of settings that cannot be changed.
-// It returns false once a member has a node or has succeeded. Otherwise it returns true in two
-// cases. In a tree, the members of all groups of the tree count.
+// It returns false once a member of the group's tree has a node or has succeeded. Otherwise it
+// returns true in two cases:
 //
-//   - The group must not outrank its members (see [gang.Bounds]) and outranks one of them.
-//   - All needed members exist, and the settings differ from the parameter now.
+//   - The group must not outrank the members of its tree (see [gang.Bounds]) and outranks one.
+//   - All needed members of the group exist, and the settings differ from the parameter now.
 func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, d *Derivation) bool {
 	g, members := d.Group, d.Members
 	if g.Ended || g.Suspended || g.Surplus || d.Tree.Placed() > 0 || len(members.Pending) == 0 || pg.Status.Disruption != nil {

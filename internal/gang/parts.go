@@ -20,9 +20,9 @@ type Roles interface {
 	RoleOf(pod *corev1.Pod) (role string, needed int)
 }
 
-// Parts divides the members of a gang into parts that cannot replace each other: the roles of a
-// derived gang, or the PodGroups of a tree. A nil *Parts is a gang whose members are
-// interchangeable.
+// Parts divides the members of a gang into parts: the roles of a derived gang, or the PodGroups of
+// a tree. Members of one part cannot replace members of another part. A nil *Parts describes a gang
+// whose members are interchangeable.
 type Parts struct {
 	// Needs maps the names of the parts to the number of members that each part needs. It has the
 	// roles of existing members only.
@@ -33,8 +33,8 @@ type Parts struct {
 }
 
 // PartsOf returns the parts of a group. It returns nil for a gang of one role, and for a group that
-// is no gang. It also returns nil for a derived gang whose minCount differs from the needs of its
-// roles.
+// is no gang. It also returns nil if only the number of members counts: for a gang that is not
+// derived, for a minCount that differs from the owner's demand, and if a role is not known.
 func PartsOf(g *Group, roles Roles, m *Members) *Parts {
 	switch {
 	case !g.IsGang():
@@ -106,8 +106,8 @@ func (p *Parts) Count(pods ...[]*corev1.Pod) map[string]int {
 	return out
 }
 
-// Lacks returns the number of members that a gang with this minCount still needs. placed is the
-// number of placed members in each part.
+// Lacks returns the number of members that a gang still needs. placed is the number of placed
+// members in each part. minCount counts only for interchangeable members.
 func (p *Parts) Lacks(minCount int, placed map[string]int) int {
 	if p != nil {
 		return p.lacks(placed)
@@ -118,8 +118,8 @@ func (p *Parts) Lacks(minCount int, placed map[string]int) int {
 	return max(minCount, 0)
 }
 
-// IsWhole reports whether every part has enough placed members. A tree that has too few groups is
-// not whole, even if Lacks returns 0 because the missing groups do not exist. The result is true
+// IsWhole reports whether the needed parts have enough placed members. A tree with too few groups
+// is not whole, even if Lacks returns 0 because the missing groups do not exist. The result is true
 // for interchangeable members.
 func (p *Parts) IsWhole(placed map[string]int) bool { return p == nil || p.whole(placed) }
 

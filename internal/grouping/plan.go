@@ -41,7 +41,7 @@ func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace strin
 	p.tree = p.choice.Per == v1alpha1.GangPerTree && (rule.RoleLabel != "" || rule.UnitLabel != "")
 	p.perRole = rule.RoleLabel != "" && (p.choice.Per == v1alpha1.GangPerRole || p.choice.Per == "" && reading.InOrder || p.tree && rule.UnitLabel == "")
 	if !p.tree && p.choice.Per == v1alpha1.GangPerTree && p.choice.DisruptionMode == string(v1alpha1.CompositeDisruptionModeAll) {
-		// The object is one gang, and all of it means the same as the PodGroup.
+		// The object is one gang, so the modes All and PodGroup mean the same.
 		p.choice.DisruptionMode = string(v1alpha1.DisruptionModePodGroup)
 	}
 	p.flaw = p.flawFor(rule, namespace)
@@ -140,8 +140,8 @@ func (p *plan) members(roles []Size, suffix suffix) (count, over int64) {
 // suffix distinguishes the groups of one object by replica (unit) and role.
 type suffix struct {
 	unit, role string
-	// tree is true for the CompositePodGroup above the groups of the object. unit and role are
-	// empty then.
+	// tree is true for the CompositePodGroup above the groups of the object. Then unit and role are
+	// empty.
 	tree bool
 }
 

@@ -20,8 +20,8 @@ func (p *plan) flawOfTree(rule *Rule) string {
 		return fmt.Sprintf("its roles start one after the other, so no tree can span them; set the annotation %s to %q",
 			v1alpha1.AnnotationGangPer, v1alpha1.GangPerRole)
 	}
-	// The leaders of the replicas would all have to run before the first worker may start. But only
-	// few drivers may run without their workers.
+	// All leaders would have to run before the first worker starts. But the bound on drivers lets
+	// only a few leaders run without their workers.
 	leads := func(of Role) bool {
 		return of.Leads && slices.ContainsFunc(p.reading.Roles, func(role Size) bool { return role.Name == of.Name && role.Alone })
 	}
@@ -43,7 +43,7 @@ func (p *plan) flawOfTree(rule *Rule) string {
 }
 
 // parentOf returns the key of the tree that a group is a part of; zero for none. A role that needs
-// no pods is no part of the tree, because the tree would count it in place of a role that it needs.
+// no pods is not a part. Otherwise, the tree could count it in place of a role that needs pods.
 func (p *plan) parentOf(o *object, sizes []Size, s suffix) types.NamespacedName {
 	if !p.tree || !p.needs(sizes, s.role) {
 		return types.NamespacedName{}
@@ -54,8 +54,8 @@ func (p *plan) parentOf(o *object, sizes []Size, s suffix) types.NamespacedName 
 // isPart reports whether a group is a part of a tree, according to the current sizes of its roles.
 func (p *plan) isPart(s suffix) bool { return p.tree && p.needs(p.reading.Roles, s.role) }
 
-// needs reports whether a gang needs pods of a role. In a plan whose groups have all roles, role is
-// empty, and needs is about all of them.
+// needs reports whether a gang needs pods of a role. If the groups of the plan span all roles, role
+// is "", and needs reports whether any role needs pods.
 func (p *plan) needs(sizes []Size, role string) bool {
 	return slices.ContainsFunc(sizes, func(size Size) bool {
 		return !size.Alone && size.Count > 0 && (!p.perRole || size.Name == role)
@@ -79,8 +79,9 @@ func (o *object) partsOf(p *plan) int64 {
 	return roles
 }
 
-// unitsInTree returns the number of replicas that the tree of an object needs. A replica that keeps
-// another plan while its pods run is in the tree only if that plan has one.
+// unitsInTree returns the number of replicas that the tree of an object needs. A replica with
+// running pods may keep an earlier plan. Such a replica is in the tree only if that plan has a
+// tree.
 func (o *object) unitsInTree(p *plan) int64 {
 	var count int64
 	if o.plan.tree && p.needs(p.reading.Roles, "") {
@@ -116,8 +117,8 @@ func (r *Resolver) treeOf(o *object) Group {
 	return out
 }
 
-// treePlan returns the plan that defines the tree of an object. That is the current plan, or the
-// plan that a replica keeps if only that one has a tree.
+// treePlan returns the plan that defines the tree of an object: the current plan, or an earlier
+// plan that a replica keeps. The earlier plan applies only if the current plan has no tree.
 func (o *object) treePlan() *plan {
 	if !o.plan.tree {
 		for _, p := range o.kept {
@@ -134,7 +135,8 @@ func (o *object) reference() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: o.gvk.GroupVersion().String(), Kind: o.gvk.Kind, Name: o.name, UID: o.uid}
 }
 
-// ofPart returns the choice for a group of a tree. A mode for the whole tree is not for its groups.
+// ofPart returns the choice for a group of a tree. It removes a disruption mode that applies only
+// to the whole tree.
 func (c Choice) ofPart() Choice {
 	if c.DisruptionMode == string(v1alpha1.CompositeDisruptionModeAll) {
 		c.DisruptionMode = ""
