@@ -34,7 +34,7 @@ func (l *TopologyLevel) mayUse(name string) bool {
 	return name != "" && (len(l.Homes) == 0 || len(l.Homes) == 1 && l.Homes[0] == name)
 }
 
-// obstacle returns the reason why the members can use none of the given domains of a required
+// obstacle returns the reason why the members cannot use any of the given domains of a required
 // level; "" if they can use one.
 func (l *TopologyLevel) obstacle(domains []domain) DomainObstacle {
 	switch {

@@ -38,7 +38,8 @@ func (sr *search) cheaperBesideGangs(f found) found {
 		return sr.orByPriority(f, other)
 	}
 	if f.score.LostWork == 0 {
-		// No set loses less. So the search by priorities is enough if its outcome loses nothing.
+		// f loses nothing, and no set loses less. So if the search by priorities also loses
+		// nothing, no further search is needed.
 		if g, ok := other(); ok && g.score.LostWork == 0 {
 			return sr.orByPriority(f, other)
 		}

@@ -4,9 +4,9 @@ import "slices"
 
 // TopologyLevel is a node label whose value divides the nodes into topology domains, such as racks
 // or zones. A gang may require that all its members are in one domain of a level, and prefer
-// levels, the nearest first. A required domain is the set of nodes with one value. At a preferred
-// level, nodes with one value may be in several domains of a farther level, such as racks of equal
-// name in two zones. In this case, they form one domain for each of those domains, with a longer
+// levels, the nearest first. A domain of a required level is the set of nodes with one value. At a
+// preferred level, nodes with one value may be in several domains of a farther level, such as racks
+// of equal name in two zones. Then they form a domain in each of the farther domains, with a longer
 // name.
 type TopologyLevel struct {
 	// Key is the label.
@@ -74,8 +74,8 @@ func (l *TopologyLevel) hasDomain(nodes []int32) bool {
 	return slices.ContainsFunc(nodes, func(n int32) bool { return l.Of[n] != "" })
 }
 
-// confined returns a copy of the problem. Its members must be in one domain of the given level. The
-// copy uses the same cached answers of the oracle as v.
+// confined returns a copy of the problem whose members must be in one domain of the given level.
+// The copy shares the cached answers of the oracle with v.
 func (v *problem) confined(to *TopologyLevel) *problem {
 	w, p := *v, *v.p
 	p.Domain = to

@@ -28,7 +28,7 @@ type unitLoss struct {
 	// most is the maximum time since begin that counts. restart is added to it. Both are in
 	// nanoseconds.
 	most, restart int64
-	// pods is the number of pods.
+	// pods is the number of pods of the unit.
 	pods int32
 	// gang is the number of the gang that falls below minCount if the unit is evicted; 0 for none.
 	gang int32

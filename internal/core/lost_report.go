@@ -1,8 +1,8 @@
 package core
 
-// reportedLosses returns the losses for the report of a Decision: the work itself, without steps
-// and without the cost for each pod. The report contains them even if the search does not compare
-// lost work, because users ask for the cost of a preemption.
+// reportedLosses returns the losses for the report of a Decision, without steps and without the
+// cost for each pod. The report contains them even if the search does not compare lost work,
+// because users ask for the cost of a preemption.
 func (sr *search) reportedLosses() *losses {
 	return newLosses(sr.whole.s, sr.p.Now, reportSettingsOf(sr.whole.s, sr.p))
 }

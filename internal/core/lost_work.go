@@ -70,8 +70,8 @@ const ClockSkew = int64(time.Minute)
 //
 // A gang that falls below minCount stops, so all its members lose their work.
 //
-// The search compares losses in steps, with a constant for each pod (see lossSettings). A report
-// has losses without both.
+// The search compares losses in whole steps, plus a constant for each pod (see lossSettings). A
+// report contains the losses without steps and without the constant.
 type losses struct {
 	s   *Snapshot
 	now int64
@@ -113,7 +113,7 @@ func (a lossSettings) equal(b lossSettings) bool {
 	return a.restart == b.restart && a.step == b.step && a.podCost == b.podCost && slices.Equal(a.devices, b.devices) && maps.Equal(a.silent, b.silent)
 }
 
-// inSteps returns the part of a run time that counts: its whole steps. Both are in nanoseconds.
+// inSteps returns a run time rounded down to whole steps. Both times are in nanoseconds.
 func (a *lossSettings) inSteps(run int64) int64 {
 	if a.step <= 0 {
 		return run
@@ -121,9 +121,9 @@ func (a *lossSettings) inSteps(run int64) int64 {
 	return run - run%a.step
 }
 
-// lossOf returns the lost work of some pods that together have the given rate, in milli-devices.
-// run is the time since their last checkpoint, and restart the additional time that a restart loses
-// (both in nanoseconds). It never falls if run or restart rises.
+// lossOf returns the lost work of a number of pods, in milli-device-seconds. rate is the sum of
+// their milli-devices. run is the time since their last checkpoint, and restart is the additional
+// time that a restart loses, both in nanoseconds. A longer time never lowers the result.
 func (a *lossSettings) lossOf(rate, run, restart int64, pods int32) int64 {
 	lost := capped(rate, fairshare.Add(a.inSteps(run), restart)/1e9)
 	if run >= a.step {

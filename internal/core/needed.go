@@ -12,9 +12,9 @@ import (
 // Each requests more than its node has to spare. Only the capacity of the members' nodes counts, so
 // pods of a victim on other nodes may be missing.
 //
-// The preemptor runs without its surplus, and any member may be part of the surplus. So a pod is
-// not needed if the members on its node have room beside it after they lose as many members as the
-// surplus has.
+// The preemptor starts without its surplus, and any member may be part of the surplus. So the check
+// removes as many members from each node as the surplus has. Needed leaves out a pod if the
+// remaining members have room beside it.
 func (s *Snapshot) Needed(d *Decision) map[string]bool {
 	c := s.columns
 	if c == nil {

@@ -44,7 +44,7 @@ func TestLostWorkNeverRaisesPriority(t *testing.T) {
 		if got.Score.LostWork < score.LostWork {
 			cheaper++
 		}
-		// Reports have the work itself, without steps and without the cost for each pod.
+		// Reports count the work without steps and without the cost for each pod.
 		plain := *p
 		plain.Step, plain.PodCost = 0, 0
 		for _, d := range []*Decision{&got, &want} {

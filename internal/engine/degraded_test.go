@@ -81,7 +81,7 @@ func TestDegradedInParts(t *testing.T) {
 	type step struct {
 		at   float64
 		a, b []crew
-		// moved is true once the gang needs one member of a and two of b.
+		// moved is true if the gang now needs one member of a and two of b.
 		moved bool
 		want  float64
 	}

@@ -3,7 +3,7 @@ package engine
 import "slices"
 
 // orphans holds the records of deleted pods by the key of their controller, until another pod of
-// the controller inherits them. The zero value holds none. The caller locks.
+// the controller inherits them. The zero value is empty. The caller holds the lock of the records.
 type orphans[R comparable] struct {
 	of map[string][]R
 }
@@ -26,7 +26,7 @@ func (e *orphans[R]) inherit(controller string, compare func(a, b R) int) R {
 	return r
 }
 
-// remove deletes the records that goes returns true for.
+// remove deletes the records for which goes returns true.
 func (e *orphans[R]) remove(goes func(R) bool) {
 	for controller, left := range e.of {
 		if left = slices.DeleteFunc(left, goes); len(left) == 0 {

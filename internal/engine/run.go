@@ -25,7 +25,7 @@ type Run struct {
 	Sealed Sealed
 	// ShortSince is the time since when too few members run; zero if enough do.
 	ShortSince time.Time
-	// DegradedSince is the time since when a gang that once had enough members has too few; see
+	// DegradedSince is the time when a gang that had enough members began to have too few; see
 	// [run.followPlaces]. It is zero if the gang has enough.
 	DegradedSince time.Time
 }
@@ -376,8 +376,8 @@ type places struct {
 	// complete is true if enough members had a node at the same time, and at least one member has
 	// had a node since then.
 	complete bool
-	// minCount is the minCount of the gang at the last look, and needs the needs of its parts, as
-	// far as they are known.
+	// minCount is the minCount of the gang at the last look. needs has the known needs of its
+	// parts.
 	minCount int
 	needs    map[string]int
 	// succeeded maps the members that have succeeded since the needs last changed to their parts.

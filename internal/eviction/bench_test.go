@@ -171,7 +171,7 @@ func (b *bench) updateGroup(ctx context.Context, c client.Client, sub string, ob
 	return err
 }
 
-// patchGroup notes the patch that follows a conflict of an update, as "over".
+// patchGroup records a patch that follows a conflict of an update. The record has the name "over".
 func (b *bench) patchGroup(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	if patch.Type() == types.JSONPatchType {
 		if err := b.note("over", obj.GetName()); err != nil {

@@ -237,7 +237,7 @@ func (in *intents) change(ctx context.Context, key types.NamespacedName, edit fu
 		if !apierrors.IsConflict(err) || isDenied(err) || native.IsNative(&pg) {
 			return err
 		}
-		// The reasons for the change may have ended since.
+		// Call edit again, because the reasons for the change may have ended since.
 		again := pg.DeepCopy()
 		again.Status = *before.DeepCopy()
 		if err := edit(again); err != nil {
@@ -255,9 +255,9 @@ func (in *intents) change(ctx context.Context, key types.NamespacedName, edit fu
 	return changed, err
 }
 
-// writeOver writes the status of a group after a conflict, if the status itself equals before. So a
-// user who changes the rest of the PodGroup all the time cannot prevent the write. The API server
-// compares the status, because it applies the patch to the newest object.
+// writeOver writes the status of a group after a conflict, if the current status equals before. So
+// a user who changes the rest of the PodGroup all the time cannot prevent the write. The API server
+// applies the patch to the newest object, so it compares the newest status.
 func (in *intents) writeOver(ctx context.Context, pg *v1alpha1.PodGroup, before *v1alpha1.PodGroupStatus) error {
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": pg.UID},

@@ -128,8 +128,8 @@ func (p Policy) withDefaultOrder() Policy {
 	return p
 }
 
-// Policies returns the policies of a comparison. The policies lost-work and queues have the default
-// order of victims. The policy priority has the order of KEP-5710.
+// Policies returns the policies of a comparison. lost-work and queues have the default order of
+// victims, and priority has the order of KEP-5710.
 func Policies() []Policy {
 	return []Policy{
 		{Name: string(ByPriority), Rule: ByPriority},

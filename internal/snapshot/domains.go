@@ -54,9 +54,9 @@ func (v *View) divide(members []string, nameOf func(labels map[string]string) st
 	return of, slices.Compact(homes)
 }
 
-// DomainNames returns a function that returns the domain of a node at a preferred level for the
-// labels of the node; "" for none. key is the label of the level. farther has the labels of the
-// farther levels, the nearest first. nodes has the labels of all nodes.
+// DomainNames returns a function from the labels of a node to the name of its domain at a preferred
+// level; "" for none. key is the label of the level. farther has the labels of the farther levels,
+// the nearest first. nodes has the labels of all nodes.
 func DomainNames(key string, farther []string, nodes iter.Seq[map[string]string]) func(labels map[string]string) string {
 	around, isShared := make(map[string]string), make(map[string]bool)
 	for labels := range nodes {
