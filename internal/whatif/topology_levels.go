@@ -27,8 +27,8 @@ type topologyLevel struct {
 }
 
 // topologyLevels returns the topology levels of a preemptor, the nearest first. It leaves out
-// levels without a domain. It also leaves out levels where members already have nodes in several
-// domains, or in no domain.
+// levels without a domain, and levels where placed members are in several domains or outside of all
+// domains. If that is so at the required level, the result is nil.
 func topologyLevels(nodes []*corev1.Node, p *core.Preemptor) []topologyLevel {
 	if p.Domain != nil && !isSearchable(p.Domain.Homes) {
 		return nil
@@ -60,7 +60,8 @@ func topologyLevels(nodes []*corev1.Node, p *core.Preemptor) []topologyLevel {
 	return out
 }
 
-// isSearchable reports whether members in the given domains leave a choice of one domain.
+// isSearchable reports whether further members can join the placed members in one domain. homes has
+// the domains of the placed members.
 func isSearchable(homes []string) bool {
 	return len(homes) == 0 || len(homes) == 1 && homes[0] != ""
 }
@@ -117,8 +118,8 @@ func (f *forecast) view(groups gang.Source) gang.Source {
 	return dividedGroups{Source: groups, group: *f.divided}
 }
 
-// dividedGroups is a source of groups. One of its groups requires a domain of labelDomain, and has
-// no other topology levels.
+// dividedGroups is a source of groups where one group requires a domain of labelDomain. That group
+// has no other topology levels.
 type dividedGroups struct {
 	gang.Source
 	group types.NamespacedName

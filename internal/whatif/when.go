@@ -58,7 +58,7 @@ type forecast struct {
 	// divided is the group whose members must share a value of labelDomain. It is nil if the
 	// workload keeps the topology levels that its group has.
 	divided *types.NamespacedName
-	// told is called before each decision about a later time or a single domain.
+	// told is called before each decision that the forecast makes.
 	told func()
 }
 

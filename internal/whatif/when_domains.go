@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// mostDomains is the maximum number of domains of one level that get bounds of their own. It is
-// also the maximum number of domains of a level that never have enough room.
+// mostDomains is the maximum number of domains of one level with room at a known time. It is also
+// the maximum number of listed domains of a level that lack room after all declared ends.
 const mostDomains = 5
 
 // Domain is a topology domain: the nodes with a value of a node label.
@@ -66,7 +66,7 @@ type DomainRoom struct {
 	Endless int `json:"endless,omitempty"`
 	Unread  int `json:"unread,omitempty"`
 	// Empty is the number of members that would fit if no other pod had a node. It is nil if all
-	// needed members would fit then.
+	// needed members would fit, or if another reason blocks the workload.
 	Empty *int `json:"empty,omitempty"`
 }
 
@@ -89,9 +89,9 @@ func sharedDomains(step *Step) []Domain {
 	return out
 }
 
-// levels returns bounds for single domains of each topology level. step is the decision for now.
-// whole has the bounds for the start in any domain. The result is nil for workloads without levels,
-// and for workloads that do not wait for the end of other work.
+// levels returns bounds for single domains of each topology level. step is the decision for now,
+// and whole has the bounds for the start in any domain. The result is nil for workloads without
+// levels, and for workloads that can start now or after pods have terminated.
 func (f *forecast) levels(ctx context.Context, step *Step, whole *Bounds) ([]LevelBounds, error) {
 	if step.Outcome != core.Infeasible || step.decision == nil || len(step.Levels) == 0 && step.Domain == nil {
 		return nil, nil
@@ -234,7 +234,8 @@ func othersOf(d *core.Decision, key string) []core.OtherDomain {
 	return nil
 }
 
-// countEndless counts the pods without a declared end that run in a domain.
+// countEndless counts the pods of other work that run in a domain and have no known end. It sets
+// room.Endless and room.Unread.
 func (df *domainForecast) countEndless(name string, room *DomainRoom) error {
 	for _, pod := range df.pods {
 		if df.level.domainOf[pod.Spec.NodeName] != name || hasFinished(pod) || df.isOwn(pod) {
