@@ -79,8 +79,8 @@ func TestLostPart(t *testing.T) {
 	})
 }
 
-// TestLostPartGoesStale checks that such a gang gives up its room in the end, if no replacement
-// finds room.
+// TestLostPartGoesStale checks that such a gang becomes stale and gives up its room if no
+// replacement finds room.
 func TestLostPartGoesStale(t *testing.T) {
 	t.Parallel()
 	eachLostPart(t, "{gang: {healTimeout: 0s, staleTimeout: 1s}}", func(t *testing.T, of *lostPart) {

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// mostMethods is the maximum number of methods of the Scheduler. Lower it when a method goes.
+	// mostMethods is the maximum number of methods of the Scheduler. Lower it when you remove one.
 	mostMethods = 39
-	// mostCallbacks is the maximum number of fields with a function among the components. Such a
-	// field is a way around the order of the components.
+	// mostCallbacks is the maximum number of fields of function type in the components. Such a
+	// field can bypass the order of the components.
 	mostCallbacks = 1
 )
 
@@ -107,7 +107,7 @@ func connectLow(h *Scheduler) { h.low = &lower{apply: h.run} }
 
 // wiring describes the types of a package and the components that its function connect creates.
 type wiring struct {
-	// methods is the number of methods of the Scheduler.
+	// methods is the number of the Scheduler's methods.
 	methods int
 	structs map[string]*ast.StructType
 	// order holds the names of the components' types, in the order of their creation.
@@ -175,8 +175,8 @@ func (w *wiring) create(functions map[string]*ast.FuncDecl, name string) {
 	}
 }
 
-// faults returns sentences about everything that is wrong with the components. Only the types in
-// holders may hold the Scheduler.
+// faults returns a sentence about each fault of the components. Only the types in holders may hold
+// the Scheduler.
 func (w *wiring) faults(holders []string, mostMethods, mostCallbacks int) []string {
 	var out []string
 	if w.methods > mostMethods {

@@ -43,8 +43,8 @@ func TestTreesOfObjects(t *testing.T) {
 	}
 }
 
-// tree waits until the namespace has one CompositePodGroup and right returns "" for it. right
-// returns the difference otherwise.
+// tree waits until the namespace has one CompositePodGroup and right returns "" for it. Otherwise,
+// right returns a description of the difference.
 func tree(s *stage.Stage, what string, right func(*v1alpha1.CompositePodGroup) string) *v1alpha1.CompositePodGroup {
 	s.Helper()
 	var out *v1alpha1.CompositePodGroup
@@ -102,7 +102,7 @@ func scaleTo(s *stage.Stage, root *unstructured.Unstructured, to int64, path ...
 }
 
 // treeOfReplicas tests a LeaderWorkerSet: no replica may start before the pods of all replicas
-// exist and have room. The tree follows the number of replicas, and goes with the object.
+// exist and have room. The tree follows the number of replicas, and is deleted with the object.
 func treeOfReplicas(s *stage.Stage) {
 	s.AddNodes(6, "a")
 	root := lws(s, inTree, "LeaderCreated", 2)
@@ -264,7 +264,7 @@ func treeRefused(s *stage.Stage) {
 	s.Runs("serve-", 2)
 }
 
-// treeDropped tests an object that requests a tree no longer. While its pods wait, the change
+// treeDropped tests an object that no longer requests a tree. While its pods wait, the change
 // applies at once.
 func treeDropped(s *stage.Stage) {
 	s.AddNodes(4, "a")

@@ -28,9 +28,9 @@ const (
 	soon = 15 * time.Second
 )
 
-// changing lets the tenant make one change after another until the test ends, as fast as the API
-// server answers. Several clients do so at the same time. changing returns after manyChanges
-// changes. A change of an object that no longer exists does not count.
+// changing makes changes as the tenant until the test ends, as fast as the API server answers.
+// Several clients make them at the same time. changing returns after manyChanges changes. A change
+// of an object that no longer exists does not count.
 func (e *env) changing(change func(ctx context.Context, n int) error) {
 	e.Helper()
 	ctx, stop := context.WithCancel(e.Context())
@@ -76,7 +76,7 @@ func (e *env) runsSoon(name string, began time.Time) {
 }
 
 // TestChangesDelayNoEviction tests a running gang whose owner changes its PodGroup or its pods all
-// the time. A preemptor must evict the gang and run soon nevertheless.
+// the time. A preemptor must still evict the gang, and run soon.
 func TestChangesDelayNoEviction(t *testing.T) {
 	t.Parallel()
 	names := []string{"victims-0", "victims-1"}

@@ -111,8 +111,8 @@ func TestRunningWorkKeepsItsPriority(t *testing.T) {
 const minRuntime, renewEvery = 10 * time.Second, 1500 * time.Millisecond
 
 // TestClocksGoOn tests a gang whose owner acts all the time, so that its min-runtime would begin
-// again. Another queue must get its quota after the min-runtime, and the restart of one member at
-// the most.
+// again. Another queue must get its quota after the min-runtime and at most one restart of a
+// member.
 func TestClocksGoOn(t *testing.T) {
 	t.Parallel()
 	replace := func(e *env, n int) error {

@@ -47,8 +47,8 @@ func (e *env) shrink(obj client.Object, name string) {
 }
 
 // TestTooLargeToMark tests a user who fills the objects of a running gang until etcd accepts no
-// larger object. Then the scheduler cannot write an intent or a condition to these
-// objects. It must select another victim, even one with a higher priority.
+// larger object. Then the scheduler cannot write an intent or a condition to these objects. It must
+// select another victim, even if that victim has a higher priority.
 func TestTooLargeToMark(t *testing.T) {
 	t.Parallel()
 	for what, tc := range map[string]struct {

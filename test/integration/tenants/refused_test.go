@@ -135,8 +135,7 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	e := newWorking(t)
 	for name, a := range e.attempts() {
-		// A policy reads the status of a group, and the API server learns of a new ResourceQuota,
-		// some moments later.
+		// A policy sees the status of a group, or a new ResourceQuota, only some moments later.
 		e.Eventually("the tenant "+name, func(ctx context.Context) string {
 			err := a.do(ctx)
 			switch {
