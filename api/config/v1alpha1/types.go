@@ -279,20 +279,21 @@ type LostWorkArgs struct {
 	RestartCost *metav1.Duration `json:"restartCost,omitempty"`
 
 	// step is the unit of run time in the comparison of victims. The run time since the start or
-	// the last checkpoint is rounded down to whole steps. So work of less than a step costs
-	// nothing, and small differences do not decide: the criteria after LostWork do. Reports of lost
-	// work are not rounded, and neither is restartCost. With 0s, each second counts. Between 0s and
-	// 24h.
+	// the last checkpoint is rounded down to whole steps. So work that has run for less than a step
+	// costs only its restartCost. If the rounded losses are equal, the criteria after LostWork
+	// decide. restartCost and reports of lost work are not rounded. With 0s, each second counts.
+	// Between 0s and 24h.
 	//
 	// Default: 5m
 	//
 	// Example: 15m
 	Step *metav1.Duration `json:"step,omitempty"`
 
-	// podCost is the price of each evicted pod in the comparison of victims: the work of one device
-	// for this time. The pods whose unsaved run time is less than step have no price. The higher
-	// the price, the fewer pods are evicted, and the more work each of them may lose. Reports of
-	// lost work do not have it. Between 0s and 24h.
+	// podCost is the cost of each evicted pod in the comparison of victims: the work of one device
+	// for this time. It is added to the lost work of the pod. It is not added for a pod whose run
+	// time since the last checkpoint is less than step. With a higher podCost, fewer pods are
+	// evicted, and each of them may lose more work. Reports of lost work do not include it. Between
+	// 0s and 24h.
 	//
 	// Default: 1h
 	//
