@@ -71,7 +71,7 @@ func (a *asking) simulateCommand() *cobra.Command {
 The scheduler's own code decides. For each policy, the answer has the waits by queue and priority, the evictions, and
 the use of the GPU-hours. The same trace, flags and seed give the same answer, byte for byte.
 
-The policies are: ` + "`priority`, Reprieve without queues, by the order of KEP-5710; `lost-work`, the same by the default order; `queues`, Reprieve with queues, by the default order; `kube-scheduler`, a model of its default\npreemption, each pod of a gang by itself; `none`, gangs whole and nothing taken. With --policy also `bands-of-three`,\nthe same as `lost-work` with the priorities from 0 to 2000 in one band." + ` With --config, each configuration of a scheduler is
+The policies are: ` + "`priority`, Reprieve without queues and with the order of KEP-5710; `lost-work`, the same with the default order;\n`queues`, Reprieve with queues and the default order; `kube-scheduler`, a model of its default preemption, where each\npod of a gang is scheduled alone; `none`, gangs placed as a whole, without preemption. --policy also accepts\n`bands-of-three`, which is `lost-work` with the priorities from 0 to 2000 in one band." + ` With --config, each configuration of a scheduler is
 played as "queues" with the plugin's arguments, and policies only where --policy names them.
 
 The trace does not have all inputs. Priorities follow the QoS. Pods of one shape that arrive together are a gang. The seed

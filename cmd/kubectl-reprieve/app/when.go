@@ -53,11 +53,11 @@ func (a *asking) whenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "when " + workArgument,
 		Short: "Say when pending work starts, as far as anything is known",
-		Long: `Say when pending work starts, as bounds with their reasons and never as a guess: not before protections have
-ended that are in the way; at the latest when pods that run have reached their activeDeadlineSeconds, if nothing else comes; or
-that it is unknown, because those in the way declare no end. Each bound is verified by a decision of the scheduler's own
-code. Deadlines are those that pods and their Jobs declare. For a gang with topology levels, such as racks, it also says
-when each domain has room, or what is missing there.`,
+		Long: `Show bounds for the start of pending work, each with its reason and never as a guess. The work does not start before
+the protections in its way have ended. It starts at the latest when running pods have reached their activeDeadlineSeconds,
+if no other work arrives. The start is unknown if the pods in the way declare no end. A decision of the scheduler's own
+code verifies each bound. The deadlines come from pods and their Jobs. For a gang with topology levels, such as
+racks, the command also shows the time when each domain has room, or the missing room.`,
 		Example: "  kubectl reprieve when podgroup/train -n team-a",
 		Args:    exactly(workArgument),
 
