@@ -274,8 +274,8 @@ type Preemptor struct {
 	// Step is the unit of run time for lost work, in nanoseconds: the comparison of victims counts
 	// only whole steps. If it is 0, each second counts.
 	Step int64 `json:"-"`
-	// PodCost is added to the lost work for each victim's pod that has run for at least a Step
-	// since its last checkpoint. It is the time of one device, in nanoseconds.
+	// PodCost is the work of one device for this time, in nanoseconds. The comparison of victims
+	// adds it for each pod that has run for at least a Step since its last checkpoint.
 	PodCost int64 `json:"-"`
 	// Limits are the limits of the search; nil for DefaultLimits.
 	Limits *Limits `json:"-"`

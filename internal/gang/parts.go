@@ -33,8 +33,8 @@ type Parts struct {
 }
 
 // PartsOf returns the parts of a group. It returns nil for a gang of one role, and for a group that
-// is no gang. It also returns nil if only the number of members counts: for a gang that is not
-// derived, for a minCount that differs from the owner's demand, and if a role is not known.
+// is no gang. It also returns nil if only the number of members counts. This is so for a gang that
+// is not derived, for a minCount that differs from the owner's demand, and for an unknown role.
 func PartsOf(g *Group, roles Roles, m *Members) *Parts {
 	switch {
 	case !g.IsGang():

@@ -76,8 +76,8 @@ func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSche
 	return newCluster(ctx, objects, cfg, func(groups gang.Source) gang.Source { return groups })
 }
 
-// newCluster returns a Cluster like [New]. view maps the source with the PodGroups of the objects to
-// the source that the scheduler uses.
+// newCluster returns a Cluster like [New]. view maps the source with the PodGroups of the objects
+// to the source that the scheduler uses.
 func newCluster(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, view func(gang.Source) gang.Source) (*Cluster, error) {
 	belonging, err := derived.New(objects, cfg)
 	if err != nil {
