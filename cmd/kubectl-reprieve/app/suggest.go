@@ -34,7 +34,7 @@ func (s *subject) findRunning(asked *question) error {
 	case !exists:
 		return s.missing(asked.objects, "")
 	case len(s.placed()) == 0:
-		return notFound(fmt.Errorf("%s has no pod that runs", s.name()))
+		return notFound(fmt.Errorf("%s has no running pod", s.name()))
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func TestWhy(t *testing.T) {
 			args: []string{"protected", "podgroup/urgent"}, wantOut: []string{"podgroup default/urgent", "MinRuntime"}, wantNot: []string{"notebook"},
 		},
 		"what is not protected":    {args: []string{"protected", "notebook"}, wantOut: []string{"pod default/notebook: nothing protects it but its priority"}},
-		"what does not run":        {args: []string{"protected", "later"}, want: 3, wantErr: "pod default/later has no pod that runs"},
+		"what does not run":        {args: []string{"protected", "later"}, want: 3, wantErr: "pod default/later has no running pod"},
 		"what there is not either": {args: []string{"protected", "nothing"}, want: 3, wantErr: "pod default/nothing does not exist"},
 		"a name and all":           {args: []string{"protected", "notebook", "-A"}, want: 2, wantErr: "do not go together"},
 		"two names":                {args: []string{"protected", "notebook", "later"}, want: 2, wantErr: "takes one argument at most"},
