@@ -134,7 +134,7 @@ func (o *placements) behind(g *gang.Group, members *gang.Members) gang.Verdict {
 	}
 	return gang.Verdict{
 		Reason:  v1alpha1.ReasonBehindItsObject,
-		Message: fmt.Sprintf("PodGroup %s needs %d members, and is to need %d before it is placed", g.Key, g.MinCount, want),
+		Message: fmt.Sprintf("PodGroup %s needs %d members now, and is placed after Reprieve has raised this number to %d", g.Key, g.MinCount, want),
 	}
 }
 

@@ -76,14 +76,14 @@ func (r *clusterIndex) behindInTree(g *gang.Group) gang.Verdict {
 	if want, derived := d.MinGroupCount(g.Key); derived && g.Tree.Need < want {
 		return gang.Verdict{
 			Reason:  v1alpha1.ReasonBehindItsObject,
-			Message: fmt.Sprintf("%s needs %d groups, and is to need %d before it is placed", gang.Title(g.Key), g.Tree.Need, want),
+			Message: fmt.Sprintf("%s needs %d groups now, and is placed after Reprieve has raised this number to %d", gang.Title(g.Key), g.Tree.Need, want),
 		}
 	}
 	for _, leaf := range g.Tree.Leaves() {
 		if want, derived := d.MinCount(leaf); derived && g.Tree.NeedOf(leaf.Name) < want {
 			return gang.Verdict{
 				Reason:  v1alpha1.ReasonBehindItsObject,
-				Message: fmt.Sprintf("PodGroup %s needs %d members, and is to need %d before it is placed", leaf, g.Tree.NeedOf(leaf.Name), want),
+				Message: fmt.Sprintf("PodGroup %s needs %d members now, and its tree is placed after Reprieve has raised this number to %d", leaf, g.Tree.NeedOf(leaf.Name), want),
 			}
 		}
 	}
