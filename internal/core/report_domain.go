@@ -56,8 +56,8 @@ type LeastCost struct {
 	HighestPriority *int32 `json:"highestPriority,omitempty"`
 	// Pods is a lower bound of the number of the victims' pods.
 	Pods int `json:"pods"`
-	// LostWork is a lower bound of the lost work, in milli-device-seconds; 0 if the search does not
-	// compare lost work.
+	// LostWork is a lower bound of [Score.LostWork], in milli-device-seconds; 0 if the search does
+	// not compare lost work.
 	LostWork int64 `json:"lostWork,omitempty"`
 }
 

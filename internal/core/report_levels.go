@@ -184,7 +184,8 @@ func (c *LevelChoice) sentence(d *Decision, need int) string {
 }
 
 // difference returns a phrase for the additional cost of the cheapest domain of the level, compared
-// with the decision. It names the first criterion that differs.
+// with the decision. It names the first criterion that differs. Lost work counts as in
+// [Score.LostWork], in steps and with a cost for each pod.
 func (c *LevelChoice) difference(d *Decision) string {
 	less := noVictims()
 	if d.Score != nil {

@@ -17,17 +17,17 @@ import (
 )
 
 // dipTime is the delay before a drop in a node's offer takes effect. Such a drop affects
-// allocatable resources or drivers' offers, or is a taint that may be temporary. A device plugin or
-// a driver that restarts removes its devices for some seconds, and a kubelet that restarts is not
-// ready for some seconds. If the node lost its reservations in that time, a second set of victims
-// would be evicted. For a node that has permanently shrunk or failed, the reservations are reviewed
-// dipTime later.
+// allocatable resources or the offers of device and volume drivers, or is a taint that may be
+// temporary. A device plugin or a driver that restarts removes its devices for some seconds, and a
+// kubelet that restarts is not ready for some seconds. If the node lost its reservations in that
+// time, a second set of victims would be evicted. For a node that has permanently shrunk or failed,
+// the reservations are reviewed dipTime later.
 const dipTime = 10 * time.Second
 
-// dips records the dips of all nodes. A dip is a drop in allocatable resources or in drivers'
-// offers, or a temporary taint, within the last dipTime. A dip ends when the node has recovered,
-// when the time has passed, or when the node is deleted. Use newDips to create a value. It is safe
-// for concurrent use.
+// dips records the dips of all nodes. A dip is a drop in allocatable resources or in the offers of
+// device and volume drivers, or a temporary taint, within the last dipTime. A dip ends when the
+// node has recovered, when the time has passed, or when the node is deleted. Use newDips to create
+// a value. It is safe for concurrent use.
 type dips struct {
 	mu    sync.Mutex
 	lasts time.Duration
@@ -38,9 +38,9 @@ type dips struct {
 	// version is nil if the node does not exist. The store and the framework may have a new version
 	// before the handler calls follow. nil means that follow reports all versions.
 	latest func(name string) (*corev1.Node, time.Time)
-	// published has the drivers' offers that were compared last, for the nodes in seen.
+	// published has the offers that were compared last, for the nodes in seen.
 	published map[string]offers
-	// latestOffers returns the drivers' offers on a node as the informers' stores have them. If it
+	// latestOffers returns the offers of a node as the informers' stores have them. If it
 	// is nil, offers are not compared.
 	latestOffers func(node string) offers
 }
@@ -50,7 +50,7 @@ type nodeDips struct {
 	resources map[corev1.ResourceName]dip
 	// taintsEnd is the time until which temporary taints do not count; zero without such taints.
 	taintsEnd time.Time
-	// withdrawn has the offers that drivers have withdrawn.
+	// withdrawn has the offers that device and volume drivers have withdrawn.
 	withdrawn map[string]withdrawal
 }
 

@@ -26,9 +26,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// nodeWatch follows the nodes and the offers of their drivers, and releases reservations on nodes
-// that are gone or reject the pods. The informers and the main loop call it. [rooms] releases
-// reservations on nodes that accept the pods but lack room. It is safe for concurrent use.
+// nodeWatch follows the nodes and the offers of their device and volume drivers, and releases
+// reservations on nodes that are gone or reject the pods. The informers and the main loop call it.
+// [rooms] releases reservations on nodes that accept the pods but lack room. It is safe for
+// concurrent use.
 type nodeWatch struct {
 	index      *clusterIndex
 	placements *placements

@@ -13,9 +13,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// offers counts the objects that drivers publish for one node. These are the devices of each pool
-// in ResourceSlices, and the volume drivers of its CSINode. Each volume driver counts as one. The
-// keys name the pool or the driver.
+// offers counts the objects that device and volume drivers publish for one node. These are the
+// devices of each pool in ResourceSlices, and the volume drivers of its CSINode. Each volume driver
+// counts as one. The keys name the pool or the driver.
 //
 // A kubelet that restarts deletes the ResourceSlices of its node, and a volume driver that restarts
 // is removed from the CSINode. Both come back within seconds, so a withdrawn offer is a dip.
@@ -124,7 +124,7 @@ func (p publications) of(node string) offers {
 	return offersOf(published, csi)
 }
 
-// watchOffers registers the handlers that report changes of the drivers' offers to the dips.
+// watchOffers registers the handlers that report changes of offers to the dips.
 func (ns *nodeWatch) watchOffers(factory informers.SharedInformerFactory) error {
 	csiNodes := factory.Storage().V1().CSINodes()
 	found := publications{csiNodes: csiNodes.Lister()}

@@ -23,9 +23,9 @@ import (
 )
 
 // rooms releases reservations that no longer fit on their nodes, because other pods use the room or
-// because the nodes have shrunk. The watchers report nodes to doubt, and the main loop reviews
-// them. [nodeWatch] releases reservations on nodes that are gone or reject the pods. It is safe for
-// concurrent use.
+// because the nodes have shrunk. The watchers record nodes that may lack room, and the main loop
+// reviews them. [nodeWatch] releases reservations on nodes that are gone or reject the pods. It is
+// safe for concurrent use.
 type rooms struct {
 	index      *clusterIndex
 	placements *placements
