@@ -338,8 +338,8 @@ func (f *forecast) latest(ctx context.Context, step *Step, out *Bounds) error {
 	if len(ends) == 0 || !fits(len(ends)) {
 		return failed
 	}
-	// The search calls fits last for the first end that it returns, or for an end before it. So the
-	// last decision with room is the one for the result.
+	// The last call of fits that finds room is for the end that the search returns. So first is the
+	// decision for the result.
 	n := 1 + sort.Search(len(ends)-1, func(i int) bool { return fits(i + 1) })
 	if failed != nil {
 		return failed
