@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
@@ -79,7 +80,7 @@ func (b *budgetIndex) set(known *knownBudget, pdb *policyv1.PodDisruptionBudget,
 		b.byKey[types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}] = known
 		b.byNamespace[pdb.Namespace] = append(b.byNamespace[pdb.Namespace], known)
 	}
-	if !sameSelector(known.selector, selector) {
+	if !sameSelector(known.selector, selector) || allowsUnready(known.pdb) != allowsUnready(pdb) {
 		changes.matchers[pdb.Namespace] = append(changes.matchers[pdb.Namespace], known.selector, selector)
 	}
 	changes.count(pdb.Namespace, known.pdb.Status.DisruptedPods, pdb.Status.DisruptedPods)
@@ -146,6 +147,31 @@ func (b *budgetIndex) of(pod *corev1.Pod) []int {
 		}
 	}
 	return out
+}
+
+// brokenBy returns the budgets, of the given positions, that the eviction of a pod counts against.
+// It leaves out budgets for which the Eviction API allows the eviction in any case: the pod has not
+// started, or it is not ready and the budget permits the eviction of such pods.
+func (b *budgetIndex) brokenBy(pod *corev1.Pod, positions []int) []int {
+	switch {
+	case len(positions) == 0 || podutil.IsPodReady(pod):
+		return positions
+	case pod.Status.Phase == corev1.PodPending:
+		return nil
+	}
+	return slices.DeleteFunc(positions, func(position int) bool {
+		at := slices.IndexFunc(b.byNamespace[pod.Namespace], func(k *knownBudget) bool { return k.position == position })
+		return allowsUnready(b.byNamespace[pod.Namespace][at].pdb)
+	})
+}
+
+// allowsUnready reports whether a budget permits each eviction of a pod that is not ready. This is
+// the unhealthyPodEvictionPolicy of KEP-3017.
+func allowsUnready(pdb *policyv1.PodDisruptionBudget) bool {
+	if policy := pdb.Spec.UnhealthyPodEvictionPolicy; policy != nil && *policy == policyv1.AlwaysAllow {
+		return true
+	}
+	return pdb.Status.DesiredHealthy > 0 && pdb.Status.CurrentHealthy >= pdb.Status.DesiredHealthy
 }
 
 // concern reports whether a pod must be matched with budgets again.

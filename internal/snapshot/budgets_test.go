@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
@@ -82,5 +83,50 @@ func TestDecidedInSpiteOfABudget(t *testing.T) {
 	}
 	if pods := v.Victims(&d); len(pods) != 1 || pods[0].UID != "uid-free" {
 		t.Errorf("The victims are known as %v", pods)
+	}
+}
+
+// TestBudgetsOfUnreadyPods checks which budgets count for the eviction of a pod, as in the Eviction
+// API: a budget that allows each eviction of a pod that is not ready does not count for such a pod.
+func TestBudgetsOfUnreadyPods(t *testing.T) {
+	t.Parallel()
+	ready := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	unready := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}}
+	starting := corev1.PodStatus{Phase: corev1.PodPending}
+	for name, tt := range map[string]struct {
+		status           corev1.PodStatus
+		policy           *policyv1.UnhealthyPodEvictionPolicyType
+		healthy, desired int32
+		counts           bool
+	}{
+		"ready":                            {status: ready, healthy: 3, desired: 2, counts: true},
+		"ready, AlwaysAllow":               {status: ready, policy: ptr.To(policyv1.AlwaysAllow), counts: true},
+		"unready, AlwaysAllow":             {status: unready, policy: ptr.To(policyv1.AlwaysAllow)},
+		"unready, enough are healthy":      {status: unready, healthy: 2, desired: 2},
+		"unready, IfHealthyBudget":         {status: unready, policy: ptr.To(policyv1.IfHealthyBudget), healthy: 2, desired: 2},
+		"unready, too few are healthy":     {status: unready, healthy: 1, desired: 2, counts: true},
+		"unready, none has to be healthy":  {status: unready, healthy: 1, desired: 0, counts: true},
+		"not started, too few are healthy": {status: starting, healthy: 1, desired: 2},
+		"without a status":                 {counts: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			index := newBudgetIndex()
+			pdb := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"}}
+			pdb.Spec.Selector = &metav1.LabelSelector{}
+			p := pod("p", "", "1", 0)
+			p.Status = tt.status
+			index.level([]*policyv1.PodDisruptionBudget{pdb})
+			changed := pdb.DeepCopy()
+			changed.Spec.UnhealthyPodEvictionPolicy = tt.policy
+			changed.Status.CurrentHealthy, changed.Status.DesiredHealthy = tt.healthy, tt.desired
+			changes := index.level([]*policyv1.PodDisruptionBudget{changed})
+			if counts := len(index.brokenBy(p, index.of(p))) > 0; counts != tt.counts {
+				t.Errorf("The budget counts: %t", counts)
+			}
+			if !tt.counts && tt.status.Phase == corev1.PodRunning && !changes.concern(p) {
+				t.Error("The pod is not matched again after the change of the budget")
+			}
+		})
 	}
 }

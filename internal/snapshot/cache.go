@@ -373,7 +373,7 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 			c.overdue[state.Name] = append(c.overdue[state.Name], pod)
 			c.countLate(state.Name, &cp, pod)
 		case Stays:
-			cp.Budgets = budgets
+			cp.Budgets = c.budgets.brokenBy(pod, budgets)
 			state.Pods = append(state.Pods, c.running(cp, pod, key, groups))
 		}
 	}

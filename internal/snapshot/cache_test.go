@@ -100,6 +100,9 @@ func (th *theatre) addPod() {
 	if rapid.Bool().Draw(th.rt, "gpu") {
 		p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = quantity("1")
 	}
+	if rapid.Bool().Draw(th.rt, "ready") {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}
 	th.must(th.cache.AddPod(klog.Background(), p))
 	th.pods[p.Name] = p
 }
@@ -177,6 +180,9 @@ func (th *theatre) changeBudget() {
 		pdb.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
 	}
 	pdb.Status.DisruptionsAllowed = rapid.Int32Range(0, 1).Draw(th.rt, "allowed")
+	if rapid.Bool().Draw(th.rt, "always") {
+		pdb.Spec.UnhealthyPodEvictionPolicy = ptr.To(policyv1.AlwaysAllow)
+	}
 	if len(th.pods) > 0 && rapid.Bool().Draw(th.rt, "counted") {
 		pdb.Status.DisruptedPods = map[string]metav1.Time{th.pick(slices.Collect(maps.Keys(th.pods))): {}}
 	}
