@@ -6,7 +6,28 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/internal/engine"
 )
+
+// TestSmallMemberThatComesWhileVictimsLeave checks a gang that waits for its victim to terminate. A
+// new member fits beside the victim, and is enough for the gang, so it is placed at once.
+func TestSmallMemberThatComesWhileVictimsLeave(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "3")...)
+	r.create(on(pod("v", "", "2", 0), "node-0"))
+	r.gangOf("g", 1, 10)
+	r.create(pod("large", "g", "2", 10))
+	r.cycle()
+	r.succeed(0)
+	r.terminate("v", time.Now().Add(time.Hour))
+	r.eventually("the first retry is over", func() bool { r.cycles(); return !r.sched.waits.WaitsFor(gangKey(key("g")), engine.Going) })
+	r.create(pod("small", "g", "1", 10))
+	r.waitBound("small")
+	if n := len(r.evictor.orders); n != 1 {
+		t.Errorf("%d evictions, want 1", n)
+	}
+}
 
 // TestSurplusDelaysNoGang checks a gang whose nodes all have terminating pods. Once the first of
 // them is gone, enough members have room, so the gang starts. Its surplus waits for the other node.

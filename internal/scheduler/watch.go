@@ -185,10 +185,12 @@ func (pw *podWatch) changed(pod *corev1.Pod, cameForward bool) {
 	}
 }
 
-// foundNoRoom reports whether a gang found no room, or whether only its surplus waits. A new member
-// may be smaller than the leader and may fit, so the gang is then retried for it.
+// foundNoRoom reports whether a gang found no room without evictions, or whether only its surplus
+// waits. A new member may be smaller than the leader and may fit, so the gang is then retried for
+// it. Otherwise, the gang would wait for its victims although it could run beside them.
 func (pw *podWatch) foundNoRoom(key types.NamespacedName) bool {
-	if pw.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonUnschedulable {
+	switch pw.gangs.Verdict(gangKey(key)).Reason {
+	case v1alpha1.ReasonUnschedulable, v1alpha1.ReasonPreempting:
 		return true
 	}
 	g, ok := pw.index.groups.Group(key)
