@@ -226,13 +226,19 @@ func TestVictims(t *testing.T) {
 			},
 			[]step{{"a", nil, false}},
 		},
-		"those in the way, remembered": {
+		"pods that are needed": {
 			func(l *Waits) {
-				l.WaitForVictims(x, []string{"a", "b", "c", "d", "e"}, map[string]bool{"a": true, "b": true, "elsewhere": true})
-				// The same pods without "e": no new victim, so needed pods stay needed.
-				l.WaitForVictims(x, []string{"a", "b", "c", "d"}, nil)
+				l.WaitForVictims(x, []string{"a", "b", "c", "d"}, map[string]bool{"a": true, "b": true, "elsewhere": true})
 			},
 			[]step{{"a", nil, false}, {"c", nil, false}, {"b", []workload.Key{x}, true}, {"d", []workload.Key{x}, false}},
+		},
+		"pods that are needed no longer": {
+			func(l *Waits) {
+				l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true, "b": true})
+				// The node has grown since.
+				l.WaitForVictims(x, []string{"a", "b"}, nil)
+			},
+			[]step{{"b", nil, true}, {"a", []workload.Key{x}, false}},
 		},
 		"those in the way, until others go": {
 			func(l *Waits) {

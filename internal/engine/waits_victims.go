@@ -17,8 +17,7 @@ type pendingVictims struct{ left, needed, each, gone map[string]bool }
 
 // WaitForVictims records the terminating pods that a workload waits for. They replace the pods of
 // an earlier call. The workload certainly has no room until all needed pods are gone, but may have
-// room before the other pods are gone. If the call adds no pod, pods that were needed before stay
-// needed.
+// room before the other pods are gone.
 func (w *Waits) WaitForVictims(key workload.Key, pods []string, needed map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -26,17 +25,15 @@ func (w *Waits) WaitForVictims(key workload.Key, pods []string, needed map[strin
 	if !ok {
 		return
 	}
-	before := e.victims
 	w.dropVictims(e)
 	if len(pods) == 0 {
 		w.tidy(e)
 		return
 	}
 	v := &pendingVictims{left: make(map[string]bool, len(pods)), needed: make(map[string]bool), gone: make(map[string]bool)}
-	onlyThose := before != nil && !slices.ContainsFunc(pods, func(uid string) bool { return !before.left[uid] && !before.gone[uid] })
 	e.victims = v
 	for _, uid := range pods {
-		if needed[uid] || onlyThose && before.needed[uid] {
+		if needed[uid] {
 			v.needed[uid] = true
 		}
 		w.awaitVictim(e, uid)
@@ -107,6 +104,16 @@ func (w *Waits) NeedsVictims(key workload.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.needsVictims(key)
+}
+
+// NeededVictims returns the UIDs of the needed pods that still exist, in any order.
+func (w *Waits) NeededVictims(key workload.Key) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.needsVictims(key) {
+		return nil
+	}
+	return slices.Collect(maps.Keys(w.entry(key).victims.needed))
 }
 
 func (w *Waits) needsVictims(key workload.Key) bool {

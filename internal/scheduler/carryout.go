@@ -434,11 +434,15 @@ func (made *cycleDecision) leaving(nodes map[types.UID]string) []*corev1.Pod {
 
 // needed returns the UIDs of the pods that must terminate before the preemptor has room, on its
 // nodes ([core.Snapshot.Needed]) or below the limit of its queue. At a limit, every victim that is
-// a single pod is needed, because otherwise the core would have reprieved it. Victims that are not
+// a single pod is needed, because otherwise the core would have reprieved it. It stays needed when
+// the preemptor is retried, because then it is no victim of the decision. Victims that are not
 // bound are left out: they return to the queue, and no informer reports that.
 func (p *Plugin) needed(made *cycleDecision, pods []*corev1.Pod) map[string]bool {
 	needed := made.view.Cluster.Needed(&made.decision)
 	if made.pre.atLimit {
+		for _, uid := range p.sched.waits.NeededVictims(made.pre.key) {
+			needed[uid] = true
+		}
 		for i := range made.decision.Victims {
 			if of := made.decision.Victims[i].Pods; len(of) == 1 {
 				needed[of[0].UID] = true

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -421,4 +422,33 @@ func TestPermitOnALostNode(t *testing.T) {
 			t.Errorf("%s is bound to %s", name, node)
 		}
 	}
+}
+
+// TestNodeThatGrowsWhileVictimsLeave checks a preemptor that needs the room of all its victims until
+// its node grows. Then the room of one victim is enough, so the preemptor waits only for one.
+func TestNodeThatGrowsWhileVictimsLeave(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRig(t, node("node-0", "3"))
+		victims := []string{"v-0", "v-1", "v-2"}
+		for _, name := range victims {
+			r.create(on(pod(name, "", "1", 0), "node-0"))
+		}
+		p := newPreemptor(r)
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3")
+		r.create(p)
+		r.eventually("room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
+		for _, name := range victims {
+			r.terminate(name, time.Now().Add(time.Hour))
+		}
+		r.succeed(0)
+		r.changeNode("node-0", offersCPU("5"))
+		r.eventually("no victim is needed", func() bool {
+			r.cycles()
+			key := r.sched.index.keyOf(p)
+			return r.sched.waits.WaitsForVictims(key) && !r.sched.waits.NeedsVictims(key)
+		})
+		r.remove(on(pod("v-1", "", "1", 0), "node-0"))
+		r.waitBound(p.Name)
+	})
 }
