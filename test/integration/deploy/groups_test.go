@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +25,8 @@ const customRules = `
             rules:
               - {apiVersion: example.com/v1, kind: Trainer, resource: trainers, roles: [{name: worker, replicas: spec.workers}]}
               - {apiVersion: example.com/v1, kind: Mill, resource: mills, roles: [{name: worker, replicas: spec.wheels}]}
-              - {apiVersion: example.com/v1, kind: Ghost, resource: ghosts, roles: [{name: worker, replicas: spec.workers}]}`
+              - {apiVersion: example.com/v1, kind: Ghost, resource: ghosts, roles: [{name: worker, replicas: spec.workers}]}
+              - {apiVersion: example.com/v1, kind: Troupe, resource: troupes, roleLabel: role, roles: [{name: lead, replicas: spec.leads}, {name: worker, replicas: spec.workers}]}`
 
 // TestGroups tests derived groups with the permissions of the manifests. If the scheduler cannot
 // read the owner of a pod, the pod must wait. A condition and an event must report the reason. All
@@ -44,7 +46,9 @@ func TestGroups(t *testing.T) {
 	c := startClusterOf(t, rendered, map[string]int{"groups": 1}, playground.Options{})
 	c.serveKind(t, "Trainer", "trainers")
 	c.serveKind(t, "Mill", "mills")
+	c.serveKind(t, "Troupe", "troupes")
 	c.mayRead(t, "mills")
+	c.mayRead(t, "troupes")
 	c.startScheduler(t, name+"-0")
 
 	trainer := c.owner(t, "Trainer", map[string]any{"workers": int64(2)})
@@ -61,6 +65,7 @@ func TestGroups(t *testing.T) {
 	c.waitHeld(t, mill, "NotGroupable", "Mill mill: spec.wheels matches nothing")
 	c.waitHeld(t, ghost, "OwnerUnknown", "the API server does not serve ghosts of example.com/v1")
 	c.testShape(t)
+	c.testTree(t)
 
 	c.mayRead(t, "trainers")
 	c.waitRunning(t, "trainer-0", "trainer-1")
@@ -121,6 +126,40 @@ func (c *cluster) testShape(t *testing.T) {
 	c.waitEvent(t, "PodGroup", pg.Name, "ObjectNotFollowed")
 	if why := running(t.Context()); why != "" || c.groupOf(t, owner) == nil {
 		t.Errorf("the Job has changed under its pods: %s", why)
+	}
+}
+
+// testTree checks that the roles of an object become a tree of PodGroups, with the scheduler's own
+// permissions.
+func (c *cluster) testTree(t *testing.T) {
+	t.Helper()
+	troupe := c.owner(t, "Troupe", map[string]any{"leads": int64(1), "workers": int64(1)})
+	before := troupe.DeepCopy()
+	troupe.SetAnnotations(map[string]string{v1alpha1.AnnotationGang: "true", v1alpha1.AnnotationGangPer: v1alpha1.GangPerTree})
+	if err := c.Patch(t.Context(), troupe, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	pods := make([]*corev1.Pod, 2)
+	for i, role := range []string{"lead", "worker"} {
+		pods[i] = podOf(troupe, i)
+		pods[i].Labels = map[string]string{"role": role}
+		c.create(t, pods[i])
+	}
+	c.waitRunning(t, pods[0].Name, pods[1].Name)
+	trees := func(ctx context.Context) (n int) {
+		var list v1alpha1.CompositePodGroupList
+		if err := c.List(ctx, &list, client.InNamespace(metav1.NamespaceDefault)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			if slices.ContainsFunc(list.Items[i].OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == troupe.GetUID() }) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := trees(t.Context()); n != 1 {
+		t.Errorf("the Troupe has %d CompositePodGroups, want 1", n)
 	}
 }
 

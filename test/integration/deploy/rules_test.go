@@ -102,6 +102,9 @@ func unseen() map[permission]string {
 		{group: group, resource: "resourceclaims/binding", verb: "patch"}:  patchOfBinding,
 		{group: "reprieve.dev", resource: "podgroups", verb: "create"}:     forGroups,
 		{group: "reprieve.dev", resource: "podgroups", verb: "delete"}:     forGroups,
+
+		{group: "reprieve.dev", resource: "compositepodgroups", verb: "create"}: forGroups,
+		{group: "reprieve.dev", resource: "compositepodgroups", verb: "delete"}: forGroups,
 	}
 	for resource, group := range map[string]string{
 		"jobsets": "jobset.x-k8s.io", "leaderworkersets": "leaderworkerset.x-k8s.io", "mpijobs": "kubeflow.org", "pytorchjobs": "kubeflow.org",

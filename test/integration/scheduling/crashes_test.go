@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
@@ -23,20 +24,12 @@ func TestCrashingPreemptor(t *testing.T) {
 	e.replicas("victim", 1, podSpec{cpus: 2, priority: "low"})
 	e.Runs("victim", 1)
 	evicted := e.countEvicted("victim")
-	e.replicas("urgent", 1, podSpec{cpus: 2, priority: "high"})
-	for range 3 {
-		e.Runs("urgent", 1)
-		e.failAll("urgent")
-	}
-	// Let the replacement of the victim run first. Otherwise the next pod of the ReplicaSet could
-	// use the free room without a preemption.
-	e.scale("urgent", 0)
-	e.Runs("victim", 1)
+	urgent := e.crashThrice()
 	before := evicted()
-	e.scale("urgent", 1)
+	e.scale(urgent, 1)
 	e.Eventually("it says that it has crashed", func(ctx context.Context) string {
 		said := ""
-		for _, pod := range e.Pods(ctx, "urgent") {
+		for _, pod := range e.Pods(ctx, urgent) {
 			for i := range pod.Status.Conditions {
 				said += pod.Status.Conditions[i].Message + "\n"
 			}
@@ -52,6 +45,39 @@ func TestCrashingPreemptor(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// crashThrice creates a ReplicaSet whose pod preempts the victim, and whose pods fail three times in
+// a row. It returns the name of the ReplicaSet, which has no pods then. On a slow machine, a pod may
+// be ready for so long that its failure does not count. Then crashThrice tries another ReplicaSet.
+func (e *env) crashThrice() string {
+	e.Helper()
+	for attempt := range 5 {
+		name, inTime := fmt.Sprint("urgent-", attempt), true
+		e.replicas(name, 1, podSpec{cpus: 2, priority: "high"})
+		for range 3 {
+			e.Runs(name, 1)
+			ready := time.Now()
+			for _, pod := range e.Pods(e.Context(), name) {
+				for _, c := range pod.Status.Conditions {
+					if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && c.LastTransitionTime.Time.Before(ready) {
+						ready = c.LastTransitionTime.Time
+					}
+				}
+			}
+			e.failAll(name)
+			inTime = inTime && time.Since(ready) < engine.SettledAfter
+		}
+		// Let the replacement of the victim run. Otherwise the next pod of a ReplicaSet could use
+		// the free room without a preemption.
+		e.scale(name, 0)
+		e.Runs("victim", 1)
+		if inTime {
+			return name
+		}
+	}
+	e.Fatal("the machine is too slow for three crashes in a row")
+	return ""
 }
 
 // failAll sets the phase of pods to Failed, like a kubelet after a crash.
