@@ -150,8 +150,8 @@ func (b *budgetIndex) of(pod *corev1.Pod) []int {
 }
 
 // brokenBy returns the budgets, of the given positions, that the eviction of a pod counts against.
-// It leaves out budgets for which the Eviction API allows the eviction in any case: the pod has not
-// started, or it is not ready and the budget permits the eviction of such pods.
+// It leaves out a budget if the Eviction API allows the eviction without it. That is so if the pod
+// has not started, or is not ready and the budget permits the eviction of such pods.
 func (b *budgetIndex) brokenBy(pod *corev1.Pod, positions []int) []int {
 	switch {
 	case len(positions) == 0 || podutil.IsPodReady(pod):
