@@ -34,6 +34,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -128,7 +129,8 @@ func newRig(t *testing.T, c *cluster) *rig {
 	if err != nil {
 		t.Fatalf("make upstream's plugin: %v", err)
 	}
-	made, err := reprieve.Registry()[scheduler.Name](ctx, nil, fw)
+	// The order of victims is kube-scheduler's, which does not count lost work.
+	made, err := reprieve.Registry()[scheduler.Name](ctx, &configv1alpha1.ReprieveArgs{VictimOrder: configv1alpha1.PriorityOrder(configv1alpha1.CascadeOff)}, fw)
 	if err != nil {
 		t.Fatalf("make Reprieve's plugin: %v", err)
 	}
