@@ -259,13 +259,36 @@ func (in *intents) change(ctx context.Context, key types.NamespacedName, edit fu
 // a user who changes the rest of the PodGroup all the time cannot prevent the write. The API server
 // applies the patch to the newest object, so it compares the newest status.
 func (in *intents) writeOver(ctx context.Context, pg *v1alpha1.PodGroup, before *v1alpha1.PodGroupStatus) error {
+	stored, err := asStored(before)
+	if err != nil {
+		return err
+	}
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": pg.UID},
-		{"op": "test", "path": "/status", "value": before},
+		{"op": "test", "path": "/status", "value": stored},
 		{"op": "replace", "path": "/status", "value": pg.Status},
 	})
 	if err != nil {
 		return fmt.Errorf("make the patch: %w", err)
 	}
 	return in.client.Status().Patch(ctx, pg, client.RawPatch(types.JSONPatchType, patch))
+}
+
+// asStored returns the fields of a status as the API server stores them. The schema has a default of
+// 0 for the counters, and the Go type omits a counter that is 0. A JSON patch distinguishes the two.
+func asStored(status *v1alpha1.PodGroupStatus) (map[string]json.RawMessage, error) {
+	data, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("encode the status: %w", err)
+	}
+	out := make(map[string]json.RawMessage)
+	if err := json.Unmarshal(data, &out); err != nil {
+		return nil, fmt.Errorf("decode the status: %w", err)
+	}
+	for _, counter := range [...]string{"pending", "scheduled", "running", "terminating", "finished"} {
+		if _, has := out[counter]; !has {
+			out[counter] = json.RawMessage("0")
+		}
+	}
+	return out, nil
 }

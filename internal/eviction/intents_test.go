@@ -2,12 +2,18 @@ package eviction
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
@@ -63,5 +69,58 @@ func TestIntentOfAChangingGroup(t *testing.T) {
 				t.Errorf("The status has %d running members, want %d", pg.Status.Running, tc.wantRunning)
 			}
 		})
+	}
+}
+
+// TestStatusAsStored checks that asStored adds exactly the default values of the CRDs. Otherwise the
+// API server rejects each patch that compares the status.
+func TestStatusAsStored(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"reprieve.dev_podgroups.yaml", "reprieve.dev_compositepodgroups.yaml"} {
+		raw, err := os.ReadFile(filepath.Join("..", "..", "deploy", "crds", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(raw, &crd); err != nil {
+			t.Fatal(err)
+		}
+		for _, version := range crd.Spec.Versions {
+			want := make(map[string]string)
+			schema := version.Schema.OpenAPIV3Schema.Properties["status"]
+			defaultsIn(&schema, "", want)
+			stored, err := asStored(&v1alpha1.PodGroupStatus{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make(map[string]string)
+			for name, value := range stored {
+				got["."+name] = string(value)
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("%s: the default values are %v, want %v", file, got, want)
+			}
+		}
+	}
+	stored, err := asStored(&v1alpha1.PodGroupStatus{Phase: v1alpha1.PodGroupRunning, Running: 2, Scheduled: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprintf("%s", stored), `map[finished:0 pending:0 phase:"Running" running:2 scheduled:2 terminating:0]`; got != want {
+		t.Errorf("The status is stored as %s, want %s", got, want)
+	}
+}
+
+// defaultsIn adds the default values of a schema to out, by the path of the field.
+func defaultsIn(schema *apiextensionsv1.JSONSchemaProps, path string, out map[string]string) {
+	if schema.Default != nil {
+		out[path] = string(schema.Default.Raw)
+	}
+	for name := range schema.Properties {
+		property := schema.Properties[name]
+		defaultsIn(&property, path+"."+name, out)
+	}
+	if schema.Items != nil && schema.Items.Schema != nil {
+		defaultsIn(schema.Items.Schema, path+"[]", out)
 	}
 }
