@@ -34,7 +34,8 @@ type Parts struct {
 
 // PartsOf returns the parts of a group. It returns nil for a gang of one role, and for a group that
 // is no gang. It also returns nil if only the number of members counts. This is so for a gang that
-// is not derived, for a minCount that differs from the owner's demand, and for an unknown role.
+// is not derived, for a minCount that differs from the owner's demand, and for an unknown role. It
+// is so too if the present roles need no members.
 func PartsOf(g *Group, roles Roles, m *Members) *Parts {
 	switch {
 	case !g.IsGang():
@@ -49,19 +50,25 @@ func PartsOf(g *Group, roles Roles, m *Members) *Parts {
 		role, _ := roles.RoleOf(pod)
 		return role
 	}}
+	most := 0
 	for _, pod := range slices.Concat(m.Pending, m.Gated, m.Assigned, m.Succeeded) {
 		role, needed := roles.RoleOf(pod)
-		if role == "" && needed == 0 {
-			// The role of this member is not known, so only the number of members counts.
+		if role == "" {
+			// Either the owner has only one role, or the role of this member is not known. So only
+			// the number of members counts.
 			return nil
 		}
-		p.Needs[role] = needed
-		if needed == g.MinCount {
-			return nil
-		}
+		p.Needs[role], most = needed, max(most, needed)
+	}
+	// One role may need all minCount members, for example the head of a RayCluster whose workers
+	// are optional. The members of the other roles do not replace it.
+	if most == 0 || len(p.Needs) == 1 && most == g.MinCount {
+		return nil
 	}
 	p.lacks = func(placed map[string]int) int {
-		lacks := g.MinCount
+		// The role of a member that has succeeded may have become known only after the member was
+		// deleted. Such a member counts for any role.
+		lacks := g.MinCount - placed[""]
 		for role, needed := range p.Needs {
 			lacks -= min(placed[role], needed)
 		}
@@ -123,21 +130,34 @@ func (p *Parts) Lacks(minCount int, placed map[string]int) int {
 // for interchangeable members.
 func (p *Parts) IsWhole(placed map[string]int) bool { return p == nil || p.whole(placed) }
 
+// IsPlaced reports whether enough members of a group have a node or have succeeded, in total and in
+// each part.
+func IsPlaced(g *Group, roles Roles, m *Members) bool {
+	parts := PartsOf(g, roles, m)
+	return g.IsPlaced(m) && parts.IsWhole(parts.Count(m.Assigned, m.Succeeded))
+}
+
 // IsShort reports whether a part needs more members. It is always true for interchangeable members.
 func (p *Parts) IsShort(part string, placed map[string]int) bool {
 	return p == nil || placed[part] < p.Needs[part]
 }
 
-// Shortage describes the parts that need more members; "" for none.
+// Shortage describes the parts that need more members; "" for none. The names of roles without any
+// pod are not known, so their needs are added up.
 func (p *Parts) Shortage(placed map[string]int) string {
 	if p == nil {
 		return ""
 	}
 	var short []string
+	others := p.lacks(placed)
 	for _, part := range slices.Sorted(maps.Keys(p.Needs)) {
 		if p.IsShort(part, placed) {
+			others -= p.Needs[part] - placed[part]
 			short = append(short, fmt.Sprintf("%s has %d of %d", part, placed[part], p.Needs[part]))
 		}
+	}
+	if others > 0 {
+		short = append(short, fmt.Sprintf("roles without any pod need %d", others))
 	}
 	return strings.Join(short, ", ")
 }

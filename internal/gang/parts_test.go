@@ -9,14 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// needs is a Roles for pods with names of the form ROLE-NUMBER: it maps roles to their needs.
+// needs is a Roles for pods with names of the form ROLE-NUMBER: it maps roles to their needs. A gang
+// whose roles need no members has the minCount 1.
 type needs map[string]int
 
 func (n needs) MinCount(types.NamespacedName) (sum int, derived bool) {
 	for _, need := range n {
 		sum += need
 	}
-	return sum, len(n) > 0
+	return max(sum, 1), len(n) > 0
 }
 
 func (n needs) RoleOf(pod *corev1.Pod) (string, int) {
@@ -39,16 +40,21 @@ func TestPartsOf(t *testing.T) {
 		want     int
 		short    string
 	}{
-		"whole":                        {roles: ray, minCount: 3, placed: "head-0 gpu-0 gpu-1"},
-		"surplus does not replace":     {roles: ray, minCount: 3, placed: "gpu-0 gpu-1 gpu-2", pending: "head-0", want: 1, short: "head has 0 of 1"},
-		"a role without any pod":       {roles: ray, minCount: 3, placed: "gpu-0 gpu-1 gpu-2", want: 1},
-		"two roles":                    {roles: ray, minCount: 3, placed: "gpu-0", pending: "head-0", want: 2, short: "gpu has 1 of 2, head has 0 of 1"},
-		"one role":                     {roles: needs{"job": 3}, minCount: 3, placed: "job-0 job-1", want: 1},
-		"minCount of another size":     {roles: ray, minCount: 2, placed: "gpu-0 gpu-1"},
-		"a member of an unknown role":  {roles: ray, minCount: 3, placed: "gpu-0 gpu-1 other-0"},
-		"a gang that is not derived":   {minCount: 3, placed: "a-0 b-0", want: 1},
-		"a group that is no gang":      {roles: ray, placed: "gpu-0"},
-		"a role of which none is used": {roles: needs{"head": 1, "gpu": 2, "spare": 0}, minCount: 3, placed: "spare-0 gpu-0 gpu-1", want: 1},
+		"whole":                                      {roles: ray, minCount: 3, placed: "head-0 gpu-0 gpu-1"},
+		"surplus does not replace":                   {roles: ray, minCount: 3, placed: "gpu-0 gpu-1 gpu-2", pending: "head-0", want: 1, short: "head has 0 of 1"},
+		"a role without any pod":                     {roles: ray, minCount: 3, placed: "gpu-0 gpu-1 gpu-2", want: 1, short: "roles without any pod need 1"},
+		"two roles":                                  {roles: ray, minCount: 3, placed: "gpu-0", pending: "head-0", want: 2, short: "gpu has 1 of 2, head has 0 of 1"},
+		"one role":                                   {roles: needs{"job": 3}, minCount: 3, placed: "job-0 job-1", want: 1},
+		"minCount of another size":                   {roles: ray, minCount: 2, placed: "gpu-0 gpu-1"},
+		"a member of an unknown role":                {roles: ray, minCount: 3, placed: "gpu-0 gpu-1 other-0"},
+		"a gang that is not derived":                 {minCount: 3, placed: "a-0 b-0", want: 1},
+		"a group that is no gang":                    {roles: ray, placed: "gpu-0"},
+		"optional members do not replace":            {roles: needs{"head": 1, "spare": 0}, minCount: 1, placed: "spare-0 spare-1", pending: "head-0", want: 1, short: "head has 0 of 1"},
+		"optional members of a whole gang":           {roles: needs{"head": 1, "spare": 0}, minCount: 1, placed: "head-0 spare-0"},
+		"all members are optional":                   {roles: needs{"spare": 0}, minCount: 1, placed: "spare-0 spare-1"},
+		"all members are optional, of several roles": {roles: needs{"spare": 0, "more": 0}, minCount: 1, placed: "spare-0", pending: "more-0"},
+		"all members are optional, none is placed":   {roles: needs{"spare": 0}, minCount: 1, pending: "spare-0", want: 1},
+		"a role of which none is used":               {roles: needs{"head": 1, "gpu": 2, "spare": 0}, minCount: 3, placed: "spare-0 gpu-0 gpu-1", want: 1, short: "roles without any pod need 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +65,8 @@ func TestPartsOf(t *testing.T) {
 				return out
 			}
 			m := Members{Assigned: pods(tt.placed), Pending: pods(tt.pending)}
-			p := PartsOf(&Group{MinCount: tt.minCount}, tt.roles, &m)
+			g := &Group{MinCount: tt.minCount}
+			p := PartsOf(g, tt.roles, &m)
 			placed := p.Count(m.Assigned)
 			if got := p.Lacks(tt.minCount, placed); got != tt.want {
 				t.Errorf("lacks %d, want %d", got, tt.want)
@@ -67,9 +74,22 @@ func TestPartsOf(t *testing.T) {
 			if got := p.Shortage(placed); got != tt.short {
 				t.Errorf("shortage %q, want %q", got, tt.short)
 			}
-			if p != nil && p.IsWhole(placed) != (tt.want == 0) {
-				t.Errorf("whole: %v, want %v", p.IsWhole(placed), tt.want == 0)
+			if got := IsPlaced(g, tt.roles, &m); got != (tt.want == 0) {
+				t.Errorf("placed: %v, want %v", got, tt.want == 0)
 			}
 		})
+	}
+}
+
+// TestSucceededMemberOfUnknownRole checks a gang whose head succeeded and was deleted before its role
+// was known. The gang is not degraded, because the role of that member is in doubt.
+func TestSucceededMemberOfUnknownRole(t *testing.T) {
+	t.Parallel()
+	workers := []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "gpu-0"}}, {ObjectMeta: metav1.ObjectMeta{Name: "gpu-1"}}}
+	p := PartsOf(&Group{MinCount: 3}, needs{"head": 1, "gpu": 2}, &Members{Assigned: workers})
+	for unknown, want := range []int{1, 0, 0} {
+		if got := p.Lacks(3, map[string]int{"gpu": 2, "": unknown}); got != want {
+			t.Errorf("with %d members of unknown roles, it lacks %d, want %d", unknown, got, want)
+		}
 	}
 }
