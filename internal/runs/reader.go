@@ -41,8 +41,7 @@ func (r *Reader) PartsOf(g *gang.Group, m *gang.Members) *gang.Parts {
 // IsPlaced reports whether enough members of a group have a node or have succeeded, in total and in
 // each part.
 func (r *Reader) IsPlaced(g *gang.Group, m *gang.Members) bool {
-	parts := r.PartsOf(g, m)
-	return g.IsPlaced(m) && parts.IsWhole(parts.Count(m.Assigned, m.Succeeded))
+	return gang.IsPlaced(g, r.roles, m)
 }
 
 // Shortage describes the parts of a gang that need more members; "" for none.

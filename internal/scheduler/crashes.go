@@ -10,6 +10,7 @@ import (
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -97,7 +98,7 @@ func (ps *pauses) isWorking(key workload.Key, pod *corev1.Pod) bool {
 	}
 	members := ps.index.lister.Members(name)
 	members.Assigned = slices.DeleteFunc(members.Assigned, func(member *corev1.Pod) bool { return !isReady(member) })
-	return g.IsPlaced(&members)
+	return gang.IsPlaced(g, ps.index.derived, &members)
 }
 
 // crashSentence returns a sentence that says until when a workload preempts nothing because of

@@ -12,6 +12,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -131,7 +132,7 @@ func (rw *recordedWaits) memberBound(key types.NamespacedName) {
 		return
 	}
 	g, ok := rw.index.groups.Group(key)
-	if members := rw.index.lister.Members(key); ok && g.IsGang() && g.IsPlaced(&members) {
+	if members := rw.index.lister.Members(key); ok && g.IsGang() && gang.IsPlaced(g, rw.index.derived, &members) {
 		rw.decisions.EndWait(work, decisionlog.Bound, rw.clock.Now())
 	}
 }

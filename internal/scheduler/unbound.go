@@ -146,7 +146,7 @@ func (ps *pauses) endUnbound(key types.NamespacedName) {
 		return
 	}
 	if g, ok := ps.index.groups.Group(key); ok {
-		if members := ps.index.lister.Members(key); g.IsPlaced(&members) {
+		if members := ps.index.lister.Members(key); gang.IsPlaced(g, ps.index.derived, &members) {
 			ps.unbound.Ends(gangKey(key))
 		}
 	}
