@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/derived"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
@@ -66,7 +67,9 @@ type DomainRoom struct {
 	Endless int `json:"endless,omitempty"`
 	Unread  int `json:"unread,omitempty"`
 	// Empty is the number of members that would fit if no other pod had a node. It is nil if all
-	// needed members would fit, or if another reason blocks the workload.
+	// needed members would fit, or if another reason blocks the workload. It is also nil for
+	// members with required affinity to pods or with ResourceClaims, because their room may depend
+	// on other pods.
 	Empty *int `json:"empty,omitempty"`
 }
 
@@ -100,9 +103,13 @@ func (f *forecast) levels(ctx context.Context, step *Step, whole *Bounds) ([]Lev
 	if err != nil {
 		return nil, err
 	}
+	groups, err := derived.New(f.objects, f.cfg)
+	if err != nil {
+		return nil, err
+	}
 	var out []LevelBounds
 	for _, l := range topologyLevels(nodes, &step.decision.Preemptor) {
-		df := &domainForecast{forecast: f, level: l, nodes: nodes, step: step}
+		df := &domainForecast{forecast: f, level: l, nodes: nodes, step: step, groups: groups}
 		bounds, err := df.bounds(ctx, whole)
 		if err != nil {
 			return nil, err
@@ -119,6 +126,8 @@ type domainForecast struct {
 	nodes []*corev1.Node
 	// step is the decision for now.
 	step *Step
+	// groups finds the PodGroups of pods.
+	groups gang.Membership
 }
 
 // bounds returns the bounds for the domains of the level. It looks for the first domain with room,
@@ -254,8 +263,12 @@ func (df *domainForecast) countEndless(name string, room *DomainRoom) error {
 }
 
 // whenEmpty returns the number of members that a domain could hold if no other pod had a node. It
-// returns nil if that number is enough, or if the workload is blocked for another reason.
+// returns nil if that number is enough, or if the workload is blocked for another reason. It also
+// returns nil if a member can have room only because of other pods; see [needsOthers].
 func (df *domainForecast) whenEmpty(ctx context.Context, name string) (*int, error) {
+	if slices.ContainsFunc(df.pods, func(pod *corev1.Pod) bool { return df.isOwn(pod) && needsOthers(pod) }) {
+		return nil, nil
+	}
 	f, err := df.divide(map[string]bool{name: true})
 	if err != nil {
 		return nil, err
@@ -279,9 +292,20 @@ func (df *domainForecast) whenEmpty(ctx context.Context, name string) (*int, err
 	return nil, nil
 }
 
+// needsOthers reports whether the room for a pod may depend on other pods that run. A required
+// affinity may name them. A claim may have devices that they use, and it keeps these devices
+// without them.
+func needsOthers(pod *corev1.Pod) bool {
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return true
+	}
+	a := pod.Spec.Affinity
+	return a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
+}
+
 // isOwn reports whether a pod belongs to the workload.
 func (df *domainForecast) isOwn(pod *corev1.Pod) bool {
-	key, ok := gang.GroupOf(pod)
+	key, ok := df.groups.GroupOf(pod)
 	return ok && key == df.groupKey() || pod.Namespace == df.key.Namespace && slices.Contains(df.step.Pods, pod.Name)
 }
 

@@ -210,6 +210,26 @@ func TestWhenByDomain(t *testing.T) {
 			},
 			then: "protections have ended by then",
 		},
+		"members that must be near a pod that runs": {
+			build: func(s *scene) []*corev1.Pod {
+				s.racks("a-1", "a-2", "a-3", "b-1", "b-2")
+				s.busy("a-1", 0).Labels["app"] = "db"
+				s.busy("a-2", 0)
+				s.busy("b-1", time.Hour)
+				pods := s.spread(v1alpha1.TopologyModeRequired, "rack")
+				for _, p := range pods {
+					p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+						RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+							LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, TopologyKey: "rack",
+						}},
+					}}
+				}
+				return pods
+			},
+			want: []string{
+				"unknown", "rack=a unknown 1/1 of 2, 2 endless, 2 NotLowerPriority", "rack=b unknown 0/0 of 2, 0 endless",
+			},
+		},
 		"victims in a domain": {
 			build: func(s *scene) []*corev1.Pod {
 				s.racks("a-1", "a-2", "b-1")
