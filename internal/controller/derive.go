@@ -224,6 +224,9 @@ func (r *Derive) create(ctx context.Context, d *Derivation) (reconcile.Result, e
 		r.refuse(d, err.Error())
 		return reconcile.Result{RequeueAfter: classDelay}, nil
 	}
+	if err := FollowTree(pg, d, r.find(ctx)); err != nil {
+		return reconcile.Result{}, fmt.Errorf("compare %s with its tree: %w", gang.Title(key), err)
+	}
 	settings := settingsOf(&pg.Spec.PodGroupPolicy)
 	err = r.client.Create(ctx, pg)
 	switch {

@@ -33,6 +33,8 @@ type Derivation struct {
 	// Members has the members of the group, and Tree the members of all groups in its tree. For a
 	// group that is in no tree, both are equal.
 	Members, Tree *gang.Members
+	// Others are the keys of the other groups of the tree, its CompositePodGroup included.
+	Others []types.NamespacedName
 }
 
 // workload returns the key of the group that the members are placed with.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -32,7 +33,9 @@ func (r *Derive) derivationOf(key types.NamespacedName, g grouping.Group) *Deriv
 			return d
 		}
 		tree, _ = r.derived.Group(g.Parent)
+		d.Others = []types.NamespacedName{g.Parent}
 	}
+	d.Others = append(d.Others, tree.Parts...)
 	var all gang.Members
 	for _, part := range tree.Parts {
 		members := r.members.Members(part)
@@ -65,6 +68,60 @@ func (r *Derive) createTree(ctx context.Context, d *Derivation) (ready bool, err
 		return false, fmt.Errorf("get %s: %w", gang.Title(d.Parent), err)
 	}
 	return true, nil
+}
+
+// FollowTree gives a new group the class and the queue of the other groups of its tree, if a member
+// of the tree has a node. These groups keep their settings until no member has a node, and one
+// class and one queue count for a tree. find returns the PodGroup of a group; nil for none.
+func FollowTree(pg *v1alpha1.PodGroup, d *Derivation, find func(types.NamespacedName) (*v1alpha1.PodGroup, error)) error {
+	if d.Tree.Placed() == 0 {
+		return nil
+	}
+	hasClass, hasQueue := false, d.Group.Tree
+	for _, key := range d.Others {
+		if hasClass && hasQueue {
+			break
+		}
+		other, err := find(key)
+		if err != nil {
+			return err
+		}
+		if other == nil || !BelongsTo(other, d.Group) {
+			continue
+		}
+		if !hasClass {
+			hasClass = true
+			pg.Spec.PriorityClassName, pg.Spec.Priority, pg.Spec.PreemptionPolicy = other.Spec.PriorityClassName, other.Spec.Priority, other.Spec.PreemptionPolicy
+			copyAnnotation(pg, other, v1alpha1.AnnotationClassOf)
+		}
+		if !hasQueue && !gang.IsTree(key) {
+			hasQueue = true
+			pg.Spec.QueueName = other.Spec.QueueName
+			copyAnnotation(pg, other, v1alpha1.AnnotationQueueOf)
+		}
+	}
+	return nil
+}
+
+// copyAnnotation gives a PodGroup the value of an annotation of another PodGroup, or removes the
+// annotation if the other PodGroup lacks it.
+func copyAnnotation(pg, from *v1alpha1.PodGroup, name string) {
+	if value, ok := from.Annotations[name]; ok {
+		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, name, value)
+		return
+	}
+	delete(pg.Annotations, name)
+}
+
+// find returns the PodGroup of a group; nil for none.
+func (r *Derive) find(ctx context.Context) func(types.NamespacedName) (*v1alpha1.PodGroup, error) {
+	return func(key types.NamespacedName) (*v1alpha1.PodGroup, error) {
+		pg := &v1alpha1.PodGroup{}
+		if err := r.client.Get(ctx, key, pg); err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		return pg, nil
+	}
 }
 
 // removeLast deletes a PodGroup or a CompositePodGroup whose run is over. A CompositePodGroup stays

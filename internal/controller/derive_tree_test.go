@@ -151,15 +151,27 @@ func TestDeriveTreeKeepsRunningGroups(t *testing.T) {
 	}
 	w.members[first] = gang.Members{Assigned: []*corev1.Pod{classed("a", "high", 10)}}
 	w.pending(second, classed("b", "low", 5))
-	w.tree.MinCount = 4
+	w.tree.MinCount, w.second.Choice.Queue = 4, "other"
 	reconcileAll(t, d, second, treeOfJob, first)
 	if now := compositeIn(t, c); now.UID != made.UID || now.Spec.SchedulingPolicy.Gang.MinGroupCount != 2 || *now.Spec.Priority != 10 {
 		t.Errorf("the tree is %+v", now.Spec)
+	}
+	// A part with another class or queue would block the whole tree.
+	var part v1alpha1.PodGroup
+	if err := c.Get(t.Context(), second, &part); err != nil || *part.Spec.PriorityClassName != "high" || *part.Spec.Priority != 10 || *part.Spec.QueueName != "of-pods" {
+		t.Errorf("the new part is %+v, error %v", part.Spec, err)
 	}
 	w.tree.MinCount = 1
 	reconcileAll(t, d, treeOfJob)
 	if now := compositeIn(t, c); now.Spec.SchedulingPolicy.Gang.MinGroupCount != 1 {
 		t.Errorf("the tree needs %d groups, want 1", now.Spec.SchedulingPolicy.Gang.MinGroupCount)
+	}
+	if err := c.Delete(t.Context(), compositeIn(t, c)); err != nil {
+		t.Fatal(err)
+	}
+	reconcileAll(t, d, treeOfJob)
+	if now := compositeIn(t, c); now == nil || *now.Spec.PriorityClassName != "high" || *now.Spec.Priority != 10 {
+		t.Errorf("the tree that replaces a deleted one is %+v", now)
 	}
 }
 

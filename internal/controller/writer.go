@@ -41,7 +41,7 @@ type writer struct {
 func (w *writer) remove(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.Result, error) {
 	err := w.client.Delete(ctx, pg, client.Preconditions{UID: &pg.UID, ResourceVersion: &pg.ResourceVersion})
 	if err := client.IgnoreNotFound(err); err != nil {
-		return retryConflict(fmt.Errorf("delete PodGroup %s/%s: %w", pg.Namespace, pg.Name, err))
+		return retryConflict(fmt.Errorf("delete %s: %w", gang.Title(client.ObjectKeyFromObject(pg)), err))
 	}
 	return reconcile.Result{}, nil
 }

@@ -167,9 +167,14 @@ func (g *Groups) derivations(byGroup map[types.NamespacedName][]*corev1.Pod) []*
 		d.Tree = trees[group.Parent]
 		*d.Tree = d.Tree.And(&members)
 	}
+	for _, d := range out {
+		if tree, ok := g.Group(d.Parent); ok && d.Tree != d.Members {
+			d.Others = append([]types.NamespacedName{d.Parent}, tree.Parts...)
+		}
+	}
 	for key, members := range trees {
 		if group, ok := g.Group(key); ok {
-			out = append(out, &controller.Derivation{Group: group, Key: key, Members: members, Tree: members})
+			out = append(out, &controller.Derivation{Group: group, Key: key, Members: members, Tree: members, Others: group.Parts})
 		}
 	}
 	return out
@@ -212,6 +217,9 @@ func (g *Groups) podGroup(objects *inventory.Inventory, classes schedulinglister
 		if err != nil {
 			// The scheduler gets this error too, and the pods wait.
 			return nil, &unwrittenError{Key: key, Object: group.Owner.Kind + " " + group.Owner.Name, Why: err.Error()}
+		}
+		if err := controller.FollowTree(pg, d, func(key types.NamespacedName) (*v1alpha1.PodGroup, error) { return existing(objects, key) }); err != nil {
+			return nil, err
 		}
 		pg.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"}
 		pg.UID, pg.CreationTimestamp, pg.Generation = types.UID("plan:podgroup:"+key.String()), metav1.NewTime(objects.Taken), 1
