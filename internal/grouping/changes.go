@@ -254,6 +254,9 @@ func (r *Resolver) plan(o *object) {
 		return
 	}
 	next, note := newPlan(o.rule, o.reading, o.choice, namespace, o.namespace, r.serves(o.kind)), ""
+	// A plan without groups has no tree. So the tree of the replicas that keep another plan counts
+	// only these.
+	next.tree = next.tree && r.derives(o, next)
 	var kept map[string]*plan
 	if o.plan != nil {
 		kept = r.moved(o, next)

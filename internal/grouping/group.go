@@ -84,7 +84,15 @@ func (r *Resolver) hasGroup(o *object, s suffix) bool {
 	if s.tree {
 		p = o.treePlan()
 	}
-	if p.flaw != "" || s.tree && !p.tree || !s.tree && p.perRole != (s.role != "") {
+	if s.tree && !p.tree || !s.tree && p.perRole != (s.role != "") {
+		return false
+	}
+	return r.derives(o, p)
+}
+
+// derives reports whether a plan for an object has groups in some profile.
+func (r *Resolver) derives(o *object, p *plan) bool {
+	if p.flaw != "" {
 		return false
 	}
 	for _, settings := range r.profiles {

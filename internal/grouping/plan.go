@@ -24,7 +24,8 @@ type plan struct {
 	flaw string
 	// perRole is true if each role is a gang, instead of all roles together.
 	perRole bool
-	// tree is true if the groups of the object are the parts of a tree.
+	// tree is true if the groups of the object are the parts of a tree. It is false if the plan has
+	// no groups.
 	tree bool
 	// asks is true if naming the object is a request for a gang.
 	asks bool

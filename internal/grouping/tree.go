@@ -3,6 +3,7 @@ package grouping
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,10 @@ func (p *plan) flawOfTree(rule *Rule) string {
 	if p.reading.InOrder {
 		return fmt.Sprintf("its roles start one after the other, so no tree can span them; set the annotation %s to %q",
 			v1alpha1.AnnotationGangPer, v1alpha1.GangPerRole)
+	}
+	if rule.UnitLabel != "" && rule.Units == "" {
+		return fmt.Sprintf("its rule in the configuration has no path for the number of replicas (units), so no tree can span them; "+
+			"set the annotation %s to %q, or add the path", v1alpha1.AnnotationGangPer, v1alpha1.GangPerObject)
 	}
 	// All leaders would have to run before the first worker starts. But the bound on drivers lets
 	// only a few leaders run without their workers.
@@ -45,10 +50,17 @@ func (p *plan) flawOfTree(rule *Rule) string {
 // parentOf returns the key of the tree that a group is a part of; zero for none. A role that needs
 // no pods is not a part. Otherwise, the tree could count it in place of a role that needs pods.
 func (p *plan) parentOf(o *object, sizes []Size, s suffix) types.NamespacedName {
-	if !p.tree || !p.needs(sizes, s.role) {
+	if !p.tree || !p.needs(sizes, s.role) || o.isStray(s) {
 		return types.NamespacedName{}
 	}
 	return keyOf(o, treeSuffix())
+}
+
+// isStray reports whether a replica is past the number of replicas, and no other replica is in the
+// tree. There is no tree then, and the replica must not wait for one. During a rollout, the object
+// may need the replica before it stops another one.
+func (o *object) isStray(s suffix) bool {
+	return o.isSurplus(s) && o.plan.reading.Units > 0 && o.partsOf(o.treePlan()) == 0
 }
 
 // isPart reports whether a group is a part of a tree, according to the current sizes of its roles.
@@ -117,14 +129,15 @@ func (r *Resolver) treeOf(o *object) Group {
 	return out
 }
 
-// treePlan returns the plan that defines the tree of an object: the current plan, or an earlier
-// plan that a replica keeps. The earlier plan applies only if the current plan has no tree.
+// treePlan returns the plan that defines the tree of an object. That is the current plan or, if it
+// has no tree, the plan with a tree that the first replica by name keeps.
 func (o *object) treePlan() *plan {
-	if !o.plan.tree {
-		for _, p := range o.kept {
-			if p.tree {
-				return p
-			}
+	if o.plan.tree {
+		return o.plan
+	}
+	for _, unit := range slices.Sorted(maps.Keys(o.kept)) {
+		if p := o.kept[unit]; p.tree {
+			return p
 		}
 	}
 	return o.plan

@@ -195,6 +195,70 @@ func TestTreeFollowsItsObject(t *testing.T) {
 	}
 }
 
+// TestTreeOfKeptPlans checks a tree whose object can no longer have one. Only the replicas that run
+// count for it.
+func TestTreeOfKeptPlans(t *testing.T) {
+	t.Parallel()
+	const spec = "leaderWorkerTemplate: {size: 1}, replicas: 3"
+	for name, annotations := range map[string]string{
+		"a flaw":             treeOn + ", reprieve.dev/topology-key: rack",
+		"no gang":            `reprieve.dev/gang: "false", reprieve.dev/gang-per: tree`,
+		"nothing about gang": "reprieve.dev/gang-per: tree",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, false, "LeaderWorkerSet")
+			w.object("LeaderWorkerSet/serve", "", treeOn, spec)
+			var part Group
+			for _, unit := range []string{"0", "1", "2"} {
+				pod := w.serving("serve-"+unit, unit, "0", "", 0)
+				key, _ := w.GroupOf(pod)
+				part, _ = w.Group(key)
+				pod.Spec.NodeName = map[string]string{"0": "node", "1": "node"}[unit]
+			}
+			w.object("LeaderWorkerSet/serve", "", annotations, spec)
+			if tree, _ := w.Group(part.Parent); tree.Ended || tree.MinCount != 2 || len(tree.Parts) != 2 {
+				t.Errorf("the tree is %+v, want one of the two replicas that run", tree)
+			}
+		})
+	}
+}
+
+// TestReplicaPastTheTree checks a replica that the object needs during a rollout only. If all other
+// replicas run outside of the tree, there is no tree that the replica could wait for.
+func TestReplicaPastTheTree(t *testing.T) {
+	t.Parallel()
+	const spec = "leaderWorkerTemplate: {size: 1}, replicas: 1"
+	w := newWorld(t, false, "LeaderWorkerSet")
+	w.object("LeaderWorkerSet/serve", "", gangOn, spec)
+	running := w.serving("serve-0", "0", "0", "", 0)
+	w.GroupOf(running)
+	running.Spec.NodeName = "node"
+	w.object("LeaderWorkerSet/serve", "", treeOn, spec)
+	key, _ := w.GroupOf(w.serving("serve-1", "1", "0", "", 0))
+	if g, _ := w.Group(key); g.Parent.Name != "" || !g.Surplus {
+		t.Errorf("the further replica is %+v, want it outside of any tree", g)
+	}
+	running.Spec.NodeName = ""
+	w.Sweep()
+	if g, _ := w.Group(key); g.Parent.Name == "" {
+		t.Error("the further replica is outside of the tree of the first")
+	}
+}
+
+// TestTreeWithoutUnits checks a rule that does not define the number of replicas.
+func TestTreeWithoutUnits(t *testing.T) {
+	t.Parallel()
+	for units, want := range map[string]bool{"": true, "spec.replicas": false} {
+		rule := &Rule{UnitLabel: "replica", Units: Path(units), Roles: []Role{{Name: "worker", Replicas: "spec.size"}}}
+		p := newPlan(rule, Reading{Units: 1, Roles: []Size{{Name: "worker", Count: 2}}}, Choice{Gang: "true", Per: "tree"}, Choice{}, "ns",
+			func(string) bool { return true })
+		if strings.Contains(p.flaw, "no path for the number of replicas (units)") != want {
+			t.Errorf("with units %q, the flaw is %q", units, p.flaw)
+		}
+	}
+}
+
 // TestRecalledTree checks that a Resolver recognizes the CompositePodGroup of an earlier process.
 func TestRecalledTree(t *testing.T) {
 	t.Parallel()

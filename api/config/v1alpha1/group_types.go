@@ -84,7 +84,8 @@ type GroupRule struct {
 	// unitLabel is the key of the pod label that identifies the replica of a pod. Set it if each
 	// replica of the object is a gang.
 	UnitLabel string `json:"unitLabel,omitempty"`
-	// units is the path of the number of replicas that unitLabel distinguishes.
+	// units is the path of the number of replicas that unitLabel distinguishes. An object without
+	// it cannot be a tree (reprieve.dev/gang-per: tree).
 	Units string `json:"units,omitempty"`
 	// roleLabel is the key of the pod label that has the role of the pod.
 	RoleLabel string `json:"roleLabel,omitempty"`
