@@ -42,6 +42,9 @@ type Derived interface {
 	// Recall registers a derived group whose PodGroup has this owner. An earlier process may have
 	// created the PodGroup, and the group may have no pods now.
 	Recall(key types.NamespacedName, owner types.UID)
+	// SetOutside records whether a derived group is placed outside of the tree that it is a part
+	// of; see [IsOutside].
+	SetOutside(key types.NamespacedName, outside bool)
 }
 
 // Derive writes the PodGroups of derived groups; see [Derived]. It creates a PodGroup once there
@@ -110,7 +113,7 @@ func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 			r.derived.Recall(key, owner.UID)
 		}
 	}
-	g, ok := r.derived.Group(key)
+	g, ok := r.groupOf(key, &pg, exists)
 	abandoned := exists && isAbandoned(&pg, ok)
 	if !ok && !abandoned {
 		r.forget(key)

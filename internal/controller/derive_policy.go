@@ -30,19 +30,11 @@ type Derivation struct {
 	grouping.Group
 	// Key is the key of the group's PodGroup or CompositePodGroup.
 	Key types.NamespacedName
-	// Members has the members of the group, and Tree the members of all groups in its tree. For a
-	// group that is in no tree, both are equal.
+	// Members are the members of the group, and Tree are the members of all groups in its tree. For
+	// a group that is in no tree, or placed outside of it, both are equal.
 	Members, Tree *gang.Members
 	// Others are the keys of the other groups of the tree, its CompositePodGroup included.
 	Others []types.NamespacedName
-}
-
-// workload returns the key of the group that the members are placed with.
-func (d *Derivation) workload() types.NamespacedName {
-	if d.Parent.Name != "" {
-		return d.Parent
-	}
-	return d.Key
 }
 
 // policy returns the settings of a new PodGroup or CompositePodGroup. The tree of the group must

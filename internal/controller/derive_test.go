@@ -44,6 +44,7 @@ func (d *derivedGroup) Group(types.NamespacedName) (grouping.Group, bool) {
 }
 func (d *derivedGroup) IsBounded(types.NamespacedName) bool    { return d.group.IsBounded() }
 func (d *derivedGroup) Recall(types.NamespacedName, types.UID) {}
+func (d *derivedGroup) SetOutside(types.NamespacedName, bool)  {}
 func (d *derivedGroup) Hold(*corev1.Pod) gang.Verdict          { return gang.Verdict{} }
 
 // listed is a lister that returns the same members for every group.

@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,14 +21,35 @@ import (
 // reason to the pods of each object that requests a tree. Call WithoutTrees before Reconcile.
 func (r *Derive) WithoutTrees(why string) { r.noTrees = why }
 
-// derivationOf returns the Derivation of a group.
+// IsOutside reports whether members of a group have a node, and its PodGroup does not name the tree
+// that the group is a part of.
+func IsOutside(pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) bool {
+	return g.Parent.Name != "" && members.Placed() > 0 && gang.FromPodGroup(pg).Parent != g.Parent
+}
+
+// groupOf returns the derived group with a key; false if there is none. It first records whether
+// the group is placed outside of its tree. pg is its PodGroup, if exists is true.
+func (r *Derive) groupOf(key types.NamespacedName, pg *v1alpha1.PodGroup, exists bool) (grouping.Group, bool) {
+	g, ok := r.derived.Group(key)
+	if !ok || g.Parent.Name == "" && !g.Outside {
+		return g, ok
+	}
+	members := r.members.Members(key)
+	if outside := exists && IsOutside(pg, g, &members); outside != g.Outside {
+		r.derived.SetOutside(key, outside)
+		return r.derived.Group(key)
+	}
+	return g, true
+}
+
+// derivationOf returns a derived group with its members.
 func (r *Derive) derivationOf(key types.NamespacedName, g grouping.Group) *Derivation {
 	d := &Derivation{Group: g, Key: key, Members: &gang.Members{}}
 	tree := g
 	if !g.Tree {
 		own := r.members.Members(key)
 		d.Members, d.Tree = &own, &own
-		if g.Parent.Name == "" {
+		if g.Parent.Name == "" || g.Outside {
 			return d
 		}
 		tree, _ = r.derived.Group(g.Parent)
@@ -125,7 +145,8 @@ func (r *Derive) find(ctx context.Context) func(types.NamespacedName) (*v1alpha1
 }
 
 // removeLast deletes a PodGroup or a CompositePodGroup whose run is over. A CompositePodGroup stays
-// as long as PodGroups name it as their parent, because a missing parent is an error.
+// as long as PodGroups name it as their parent: without it, they would have an error. Until then,
+// it needs only these groups.
 func (r *Derive) removeLast(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.Result, error) {
 	name, isTree := gang.CompositeOf(client.ObjectKeyFromObject(pg))
 	if !isTree {
@@ -135,12 +156,29 @@ func (r *Derive) removeLast(ctx context.Context, pg *v1alpha1.PodGroup) (reconci
 	if err := r.client.List(ctx, &list, client.InNamespace(pg.Namespace)); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list PodGroups of namespace %s: %w", pg.Namespace, err)
 	}
-	if slices.ContainsFunc(list.Items, func(part v1alpha1.PodGroup) bool {
-		return ptr.Deref(part.Spec.ParentCompositePodGroupName, "") == name.Name
-	}) {
+	var parts int32
+	for i := range list.Items {
+		if ptr.Deref(list.Items[i].Spec.ParentCompositePodGroupName, "") == name.Name {
+			parts++
+		}
+	}
+	if parts == 0 {
+		return r.remove(ctx, pg)
+	}
+	return r.lower(ctx, pg, parts)
+}
+
+// lower lowers the minCount of a PodGroup to a number. It does nothing if minCount is not higher.
+func (r *Derive) lower(ctx context.Context, pg *v1alpha1.PodGroup, to int32) (reconcile.Result, error) {
+	if pg.Spec.SchedulingPolicy.Gang == nil || pg.Spec.SchedulingPolicy.Gang.MinCount <= to {
 		return reconcile.Result{}, nil
 	}
-	return r.remove(ctx, pg)
+	before := pg.DeepCopy()
+	pg.Spec.SchedulingPolicy.Gang.MinCount = to
+	if err := r.client.Patch(ctx, pg, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return retryConflict(fmt.Errorf("lower the count of %s: %w", gang.Title(client.ObjectKeyFromObject(pg)), err))
+	}
+	return reconcile.Result{}, nil
 }
 
 // kindWritten returns the kind of the object that a PodGroup stands for.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -44,6 +45,7 @@ func (w *treeWorld) Group(key types.NamespacedName) (grouping.Group, bool) {
 }
 func (w *treeWorld) IsBounded(types.NamespacedName) bool           { return true }
 func (w *treeWorld) Recall(types.NamespacedName, types.UID)        {}
+func (w *treeWorld) SetOutside(types.NamespacedName, bool)         {}
 func (w *treeWorld) Hold(*corev1.Pod) gang.Verdict                 { return gang.Verdict{} }
 func (w *treeWorld) Members(key types.NamespacedName) gang.Members { return w.members[key] }
 func (w *treeWorld) pending(key types.NamespacedName, pods ...*corev1.Pod) {
@@ -127,8 +129,8 @@ func TestDeriveTree(t *testing.T) {
 	w.members = map[types.NamespacedName]gang.Members{}
 	w.tree.Suspended, w.first.Suspended, w.second.Suspended = true, true, true
 	reconcileAll(t, d, treeOfJob)
-	if compositeIn(t, c) == nil {
-		t.Error("the tree is gone before its parts")
+	if made = compositeIn(t, c); made == nil || made.Spec.SchedulingPolicy.Gang.MinGroupCount != 2 {
+		t.Errorf("before its parts are gone, the tree is %+v; want it to need these", made)
 	}
 	reconcileAll(t, d, first, second, treeOfJob)
 	if made = compositeIn(t, c); made != nil {
@@ -172,6 +174,40 @@ func TestDeriveTreeKeepsRunningGroups(t *testing.T) {
 	reconcileAll(t, d, treeOfJob)
 	if now := compositeIn(t, c); now == nil || *now.Spec.PriorityClassName != "high" || *now.Spec.Priority != 10 {
 		t.Errorf("the tree that replaces a deleted one is %+v", now)
+	}
+}
+
+// TestDerivePartJoinsTree checks a part whose PodGroup is outside of the tree. It joins the tree
+// once none of its own members has a node, although other members of the tree have one.
+func TestDerivePartJoinsTree(t *testing.T) {
+	t.Parallel()
+	w := newTreeWorld()
+	d, c := deriveIn(t, w)
+	w.pending(second, classed("b", "high", 10))
+	reconcileAll(t, d, second)
+	w.first.Parent = types.NamespacedName{}
+	w.pending(first, classed("a", "low", 5))
+	reconcileAll(t, d, first)
+	w.first.Parent, w.first.Outside, w.tree.Parts = treeOfJob, true, []types.NamespacedName{second}
+	w.members[first], w.members[second] = gang.Members{Assigned: w.members[first].Pending}, gang.Members{Assigned: w.members[second].Pending}
+	parent := func() string {
+		var pg v1alpha1.PodGroup
+		if err := c.Get(t.Context(), first, &pg); err != nil {
+			return err.Error()
+		}
+		return ptr.Deref(pg.Spec.ParentCompositePodGroupName, "none")
+	}
+	reconcileAll(t, d, first)
+	if got := parent(); got != "none" {
+		t.Errorf("while it runs, the parent is %s", got)
+	}
+	w.members[first] = gang.Members{Pending: w.members[first].Assigned}
+	reconcileAll(t, d, first)
+	w.first.Outside, w.tree.Parts = false, []types.NamespacedName{first, second}
+	reconcileAll(t, d, first)
+	var pg v1alpha1.PodGroup
+	if err := c.Get(t.Context(), first, &pg); err != nil || parent() != "t" || *pg.Spec.Priority != 10 {
+		t.Errorf("it is %+v, error %v; want it in the tree, with the class of the tree", pg.Spec, err)
 	}
 }
 

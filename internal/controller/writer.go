@@ -54,7 +54,7 @@ func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1
 	// Do not replace a PodGroup because of the same settings twice. If the API server changes the
 	// settings at each write, replacing would never end.
 	switch anew := outdated(pg, now, d) && w.made[key] != settingsOf(now); {
-	case anew && w.isBeingPlaced(d):
+	case anew && w.isBeingPlaced(pg, d):
 		return false, classDelay
 	case anew:
 		klog.FromContext(ctx).V(2).Info("Recreating a PodGroup because its settings are outdated and cannot be changed", "podGroup", key)
@@ -65,17 +65,24 @@ func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1
 }
 
 // outdated reports whether a PodGroup must be replaced because of settings that cannot be changed.
-// It returns false once a member of the group's tree has a node or has succeeded. Otherwise it
-// returns true in two cases:
+// It returns false once a member has a node or has succeeded. Otherwise it returns true in three
+// cases. In a tree, the members of all groups of the tree count, except in the first case.
 //
-//   - The group must not outrank the members of its tree (see [gang.Bounds]) and outranks one.
-//   - All needed members of the group exist, and the settings differ from the parameter now.
+//   - The PodGroup names another tree than the group is a part of.
+//   - The group must not outrank its members (see [gang.Bounds]) and outranks one of them.
+//   - All needed members exist, and the settings differ from the parameter now.
 func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, d *Derivation) bool {
 	g, members := d.Group, d.Members
-	if g.Ended || g.Suspended || g.Surplus || d.Tree.Placed() > 0 || len(members.Pending) == 0 || pg.Status.Disruption != nil {
+	if g.Ended || g.Suspended || g.Surplus || members.Placed() > 0 || len(members.Pending) == 0 || pg.Status.Disruption != nil {
 		return false
 	}
 	made := gang.FromPodGroup(pg)
+	if made.Parent != d.Parent {
+		return true
+	}
+	if d.Tree.Placed() > 0 {
+		return false
+	}
 	if g.IsBounded() && slices.ContainsFunc(living(d.Tree), func(pod *corev1.Pod) bool { return gang.Outranks(made, pod) }) {
 		return true
 	}
@@ -84,9 +91,13 @@ func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, d *Derivation
 
 // isBeingPlaced reports whether victims are evicted for the group, room is reserved for it, or
 // members are about to be bound. Replacing the group would make these evictions useless.
-func (w *writer) isBeingPlaced(d *Derivation) bool {
-	key := d.workload()
+func (w *writer) isBeingPlaced(pg *v1alpha1.PodGroup, d *Derivation) bool {
 	promised := func(pod *corev1.Pod) bool { return pod.Status.NominatedNodeName != "" }
-	return w.gangs.Verdict(gang.KeyOf(key)).Reason == v1alpha1.ReasonPreempting || w.gangs.Planned(gang.KeyOf(key)) > 0 || len(w.gangs.Reserved(gang.KeyOf(key))) > 0 ||
+	// The members are placed with the tree that the PodGroup names, which may be another one now.
+	placing := func(of types.NamespacedName) bool {
+		key := gang.KeyOf(of)
+		return w.gangs.Verdict(key).Reason == v1alpha1.ReasonPreempting || w.gangs.Planned(key) > 0 || len(w.gangs.Reserved(key)) > 0
+	}
+	return slices.ContainsFunc([]types.NamespacedName{d.Key, d.Parent, gang.FromPodGroup(pg).Parent}, placing) ||
 		slices.ContainsFunc(d.Tree.Pending, promised)
 }

@@ -104,15 +104,7 @@ type Unwritten struct {
 // leaves the fields empty that users leave to the scheduler; a Filler fills them. It also returns
 // the groups whose PodGroup the scheduler cannot write.
 func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]*v1alpha1.PodGroup, []Unwritten, error) {
-	byGroup := make(map[types.NamespacedName][]*corev1.Pod)
-	for _, pod := range pods {
-		if _, named := gang.GroupOf(pod); named {
-			continue
-		}
-		if key, ok := g.GroupOf(pod); ok {
-			byGroup[key] = append(byGroup[key], pod)
-		}
-	}
+	byGroup := g.byGroup(pods)
 	classes, err := classesIn(objects)
 	if err != nil {
 		return nil, nil, err
@@ -140,6 +132,44 @@ func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]
 	return out, lacking, nil
 }
 
+// byGroup returns the pods that name no group, by their derived group.
+func (g *Groups) byGroup(pods []*corev1.Pod) map[types.NamespacedName][]*corev1.Pod {
+	out := make(map[types.NamespacedName][]*corev1.Pod)
+	for _, pod := range pods {
+		if _, named := gang.GroupOf(pod); named {
+			continue
+		}
+		if key, ok := g.GroupOf(pod); ok {
+			out[key] = append(out[key], pod)
+		}
+	}
+	return out
+}
+
+// findOutside records the groups of an inventory that are placed outside of their tree.
+func (g *Groups) findOutside(objects *inventory.Inventory) error {
+	if !g.HasTrees() {
+		return nil
+	}
+	pods, err := g.membersIn(objects)
+	if err != nil {
+		return err
+	}
+	for key, pods := range g.byGroup(pods) {
+		group, ok := g.Group(key)
+		if !ok || group.Parent.Name == "" {
+			continue
+		}
+		pg, err := existing(objects, key)
+		if err != nil {
+			return err
+		}
+		members := gang.MembersOf(pods)
+		g.SetOutside(key, pg != nil && controller.IsOutside(pg, group, &members))
+	}
+	return nil
+}
+
 type unwrittenError Unwritten
 
 // Error returns the owner and the reason.
@@ -158,7 +188,7 @@ func (g *Groups) derivations(byGroup map[types.NamespacedName][]*corev1.Pod) []*
 		members := gang.MembersOf(pods)
 		d := &controller.Derivation{Group: group, Key: key, Members: &members, Tree: &members}
 		out = append(out, d)
-		if group.Parent.Name == "" {
+		if group.Parent.Name == "" || group.Outside {
 			continue
 		}
 		if trees[group.Parent] == nil {

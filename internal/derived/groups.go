@@ -72,7 +72,7 @@ func New(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (
 			resolver.Set(kind.GroupKind(), u)
 		}
 	}
-	return out, nil
+	return out, out.findOutside(objects)
 }
 
 // Roots returns the kinds of root objects, such as Jobs, that an inventory needs for the groups of

@@ -16,10 +16,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// TestCompleteTree checks that Complete adds the tree of a LeaderWorkerSet, and that the pods
-// belong to it.
-func TestCompleteTree(t *testing.T) {
-	t.Parallel()
+// replicated returns an inventory with a LeaderWorkerSet of two replicas, whose groups form a tree.
+// It has one pod for each replica, and more objects.
+func replicated(t *testing.T, pods []*corev1.Pod, more ...inventory.Change) *inventory.Inventory {
+	t.Helper()
 	roots, err := derived.Roots(configuration(t))
 	if err != nil {
 		t.Fatal(err)
@@ -37,6 +37,19 @@ spec: {replicas: 2, leaderWorkerTemplate: {size: 1, restartPolicy: RecreateGroup
 		{Resource: "namespaces", Object: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}},
 		{Resource: "leaderworkersets.leaderworkerset.x-k8s.io", Object: set},
 	}
+	changes = append(changes, more...)
+	for _, pod := range pods {
+		changes = append(changes, inventory.Change{Resource: inventory.Pods, Object: pod})
+	}
+	objects, err := inventory.New(time.Unix(1e9, 0)).With(changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects.WithRoots(roots)
+}
+
+// replicas returns a pending pod for each of two replicas.
+func replicas() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, unit := range []string{"0", "1"} {
 		const label = "leaderworkerset.sigs.k8s.io/"
@@ -46,13 +59,16 @@ spec: {replicas: 2, leaderWorkerTemplate: {size: 1, restartPolicy: RecreateGroup
 		}}
 		pod.Spec.SchedulerName, pod.Status.Phase = "reprieve-scheduler", corev1.PodPending
 		pods = append(pods, pod)
-		changes = append(changes, inventory.Change{Resource: inventory.Pods, Object: pod})
 	}
-	objects, err := inventory.New(time.Unix(1e9, 0)).With(changes...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	completed, groups, err := derived.Complete(t.Context(), objects.WithRoots(roots), configuration(t))
+	return pods
+}
+
+// TestCompleteTree checks that Complete adds the tree of a LeaderWorkerSet, and that the pods
+// belong to it.
+func TestCompleteTree(t *testing.T) {
+	t.Parallel()
+	pods := replicas()
+	completed, groups, err := derived.Complete(t.Context(), replicated(t, pods), configuration(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,5 +92,31 @@ spec: {replicas: 2, leaderWorkerTemplate: {size: 1, restartPolicy: RecreateGroup
 	}
 	if members := gang.MembersOf(pods[:1]); gang.Gate(want, g, &members).Reason != v1alpha1.ReasonNotEnoughGroups {
 		t.Errorf("the tree without a replica is not blocked: %+v", gang.Gate(want, g, &members))
+	}
+}
+
+// TestCompleteTreeBesideRunningPart checks the tree of an object with a replica that runs outside
+// of the tree: the tree does not need it.
+func TestCompleteTreeBesideRunningPart(t *testing.T) {
+	t.Parallel()
+	pods := replicas()
+	alone := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", OwnerReferences: []metav1.OwnerReference{{UID: "set"}}}}
+	_, groups, err := derived.Complete(t.Context(), replicated(t, pods), configuration(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, _ := groups.GroupOf(pods[0])
+	part, _ := groups.Group(key)
+	alone.Name, pods[0].Spec.NodeName = key.Name, "node"
+	completed, groups, err := derived.Complete(t.Context(), replicated(t, pods, inventory.Change{Resource: inventory.PodGroups, Object: alone}), configuration(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	composites, err := inventory.Decode[*v1alpha1.CompositePodGroup](completed, inventory.Composites)
+	if err != nil || len(composites) != 1 || composites[0].Spec.SchedulingPolicy.Gang.MinGroupCount != 1 {
+		t.Errorf("the trees are %+v, error %v", composites, err)
+	}
+	if count, ok := groups.MinCount(part.Parent); count != 1 || !ok {
+		t.Errorf("the tree needs %d groups, want 1", count)
 	}
 }

@@ -51,7 +51,7 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	r.change([]*object{next}, func() {
 		if ok {
 			next.plan, next.kept, next.note, next.said = before.plan, before.kept, before.note, before.said
-			next.names, next.replaced = before.names, before.replaced
+			next.names, next.outside, next.replaced = before.names, before.outside, before.replaced
 			r.disown(before)
 		} else {
 			next.replaced = r.byName[next.objectName]
@@ -182,8 +182,8 @@ func (r *Resolver) forget(o *object) {
 // change calls apply with the lock mu held and plans the concerned objects again. It reports each
 // pod whose group or reason to be blocked has changed. The caller must hold the lock changing.
 //
-// Except for the names of groups and for new gangs without an owner object, only this method
-// changes the state.
+// Only this method changes the state, except for the names of groups, new gangs without an owner
+// object, and the record of SetOutside.
 func (r *Resolver) change(concerned []*object, apply func()) {
 	before := r.stand(concerned)
 	r.mu.Lock()

@@ -28,7 +28,9 @@ type Group struct {
 	Tree  bool
 	Parts []types.NamespacedName
 	// Parent is the key of the tree that the group is a part of. It is zero for other groups.
-	Parent types.NamespacedName
+	// Outside is true if the group is placed outside of the tree; see [Resolver.SetOutside].
+	Parent  types.NamespacedName
+	Outside bool
 	// MinCount is the number of members that the gang needs. Over is the number of these members
 	// that the controller no longer creates, because their work is done.
 	MinCount, Over int
@@ -69,8 +71,9 @@ func (r *Resolver) Group(key types.NamespacedName) (Group, bool) {
 	if p.tree {
 		choice = choice.ofPart()
 	}
+	parent := p.parentOf(o, sizes, m.suffix)
 	return Group{
-		Parent:    p.parentOf(o, sizes, m.suffix),
+		Parent: parent, Outside: parent.Name != "" && o.outside[m.suffix],
 		Owner:     o.reference(),
 		Ownerless: !o.rule.hasObjects(),
 		Part:      m.suffix.name(), MinCount: int(count), Over: int(over), Suspended: o.reading.Suspended, Finished: o.reading.Finished, Choice: choice, Note: o.noteOf(m.suffix.unit),

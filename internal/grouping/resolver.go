@@ -107,6 +107,8 @@ type object struct {
 	// said maps a replica to its size, according to an annotation of its youngest pod.
 	said  map[string]saidSize
 	names map[suffix]types.NamespacedName
+	// outside has the groups that are placed outside of the tree; see [Resolver.SetOutside].
+	outside map[suffix]bool
 }
 
 type objectName struct {

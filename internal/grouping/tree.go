@@ -12,6 +12,18 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
+// HasTrees reports whether a tree is derived for any object.
+func (r *Resolver) HasTrees() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, o := range r.objects {
+		if o.plan != nil && o.plan.tree {
+			return true
+		}
+	}
+	return false
+}
+
 // treeSuffix returns the suffix of the CompositePodGroup of an object.
 func treeSuffix() suffix { return suffix{tree: true} }
 
@@ -84,7 +96,7 @@ func (o *object) partsOf(p *plan) int64 {
 	}
 	var roles int64
 	for _, role := range p.reading.Roles {
-		if p.needs(p.reading.Roles, role.Name) {
+		if p.needs(p.reading.Roles, role.Name) && !o.outside[suffix{role: role.Name}] {
 			roles++
 		}
 	}
@@ -107,7 +119,53 @@ func (o *object) unitsInTree(p *plan) int64 {
 			count++
 		}
 	}
+	for s := range o.outside {
+		if s.role == "" && o.planOf(s.unit).tree && !o.isSurplus(s) {
+			count--
+		}
+	}
 	return max(count, 0)
+}
+
+// SetOutside records whether a derived group is placed outside of the tree that it is a part of.
+// Some of its members have a node then, and its PodGroup does not name the tree. Until none of its
+// members has a node, the part cannot join the tree. So the tree does not count it. Otherwise the
+// other parts would wait for it.
+//
+// The tree may need fewer groups after the change, and no other event may report this. So
+// SetOutside reports the pods of the object that have no node.
+func (r *Resolver) SetOutside(key types.NamespacedName, outside bool) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	o := r.setOutside(key, outside)
+	if o == nil {
+		return
+	}
+	r.tell([]*object{o})
+	for _, pod := range r.podsBelow(o) {
+		if group, ok := r.GroupOf(pod); ok && pod.Spec.NodeName == "" {
+			r.pods.MembershipChanged(pod, group, true)
+		}
+	}
+}
+
+// setOutside changes the record of SetOutside. It returns the object of the group; nil if nothing
+// has changed.
+func (r *Resolver) setOutside(key types.NamespacedName, outside bool) *object {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.groups[key]
+	o, ok := r.objects[m.root]
+	if !ok || m.suffix.tree || o.outside[m.suffix] == outside {
+		return nil
+	}
+	if delete(o.outside, m.suffix); outside {
+		if o.outside == nil {
+			o.outside = make(map[suffix]bool)
+		}
+		o.outside[m.suffix] = true
+	}
+	return o
 }
 
 // treeOf returns the group that describes the CompositePodGroup of an object. The caller holds the
@@ -120,7 +178,7 @@ func (r *Resolver) treeOf(o *object) Group {
 	}
 	for s, key := range o.names {
 		part := o.planOf(s.unit)
-		if !s.tree && r.hasGroup(o, s) && part.parentOf(o, o.sizes(part, s.unit), s).Name != "" {
+		if !s.tree && r.hasGroup(o, s) && !o.outside[s] && part.parentOf(o, o.sizes(part, s.unit), s).Name != "" {
 			out.Parts = append(out.Parts, key)
 		}
 	}

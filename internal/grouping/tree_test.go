@@ -1,6 +1,7 @@
 package grouping
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -243,6 +244,41 @@ func TestReplicaPastTheTree(t *testing.T) {
 	w.Sweep()
 	if g, _ := w.Group(key); g.Parent.Name == "" {
 		t.Error("the further replica is outside of the tree of the first")
+	}
+}
+
+// TestPartsOutsideOfTheTree checks parts that run outside of the tree: the tree does not count
+// them.
+func TestPartsOutsideOfTheTree(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "LeaderWorkerSet", "JobSet")
+	w.object("LeaderWorkerSet/serve", "", treeOn, "leaderWorkerTemplate: {size: 1}, replicas: 3")
+	w.object("JobSet/it", "", treeOn, "replicatedJobs: [{name: driver, template: {spec: {}}}, {name: worker, template: {spec: {}}}, {name: logger, template: {spec: {}}}]")
+	for name, pods := range map[string][]*corev1.Pod{
+		"replicas": {w.serving("serve-0", "0", "0", "", 0), w.serving("serve-1", "1", "0", "", 0)},
+		"roles":    {w.pod("driver", "JobSet/it", jobRole, "driver"), w.pod("worker", "JobSet/it", jobRole, "worker")},
+	} {
+		outside, _ := w.GroupOf(pods[0])
+		inside, _ := w.GroupOf(pods[1])
+		g, _ := w.Group(outside)
+		tree := g.Parent
+		check := func(when string, wantCount, wantParts int, wantOutside bool) {
+			t.Helper()
+			now, _ := w.Group(tree)
+			if part, _ := w.Group(outside); now.MinCount != wantCount || len(now.Parts) != wantParts || part.Outside != wantOutside || part.Parent != tree {
+				t.Errorf("%s, %s: the tree is %+v, and the part is %+v", name, when, now, part)
+			}
+		}
+		w.SetOutside(inside, false)
+		check("at first", 3, 2, false)
+		w.changed, w.moved = nil, nil
+		w.SetOutside(outside, true)
+		check("while one runs alone", 2, 1, true)
+		if !slices.Contains(w.changed, tree) || !slices.Contains(w.moved, pods[1].Name) {
+			t.Errorf("%s: the tree is not among the changes %v, or a waiting pod not among %v", name, w.changed, w.moved)
+		}
+		w.SetOutside(outside, false)
+		check("once none of its pods runs", 3, 2, false)
 	}
 }
 
