@@ -274,8 +274,9 @@ func (in *intents) writeOver(ctx context.Context, pg *v1alpha1.PodGroup, before 
 	return in.client.Status().Patch(ctx, pg, client.RawPatch(types.JSONPatchType, patch))
 }
 
-// asStored returns the fields of a status as the API server stores them. The schema has a default of
-// 0 for the counters, and the Go type omits a counter that is 0. A JSON patch distinguishes the two.
+// asStored returns the fields of a status as the API server stores them. The schema has a default
+// of 0 for the counters, and the Go type omits a counter that is 0. A JSON patch distinguishes the
+// two.
 func asStored(status *v1alpha1.PodGroupStatus) (map[string]json.RawMessage, error) {
 	data, err := json.Marshal(status)
 	if err != nil {
