@@ -145,8 +145,8 @@ func (r *Derive) find(ctx context.Context) func(types.NamespacedName) (*v1alpha1
 }
 
 // removeLast deletes a PodGroup or a CompositePodGroup whose run is over. A CompositePodGroup stays
-// as long as PodGroups name it as their parent: without it, they would have an error. Until then,
-// it needs only these groups.
+// as long as PodGroups name it as their parent: without it, they would have an error. If members of
+// each of them have a node, the CompositePodGroup then needs only these groups.
 func (r *Derive) removeLast(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.Result, error) {
 	name, isTree := gang.CompositeOf(client.ObjectKeyFromObject(pg))
 	if !isTree {
@@ -158,8 +158,14 @@ func (r *Derive) removeLast(ctx context.Context, pg *v1alpha1.PodGroup) (reconci
 	}
 	var parts int32
 	for i := range list.Items {
-		if ptr.Deref(list.Items[i].Spec.ParentCompositePodGroupName, "") == name.Name {
-			parts++
+		if ptr.Deref(list.Items[i].Spec.ParentCompositePodGroupName, "") != name.Name {
+			continue
+		}
+		parts++
+		if members := r.members.Members(client.ObjectKeyFromObject(&list.Items[i])); members.Placed() == 0 {
+			// The PodGroup will be replaced by one without a parent. A lower count would let its
+			// members start before that.
+			return reconcile.Result{}, nil
 		}
 	}
 	if parts == 0 {

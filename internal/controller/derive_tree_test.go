@@ -129,9 +129,19 @@ func TestDeriveTree(t *testing.T) {
 	w.members = map[types.NamespacedName]gang.Members{}
 	w.tree.Suspended, w.first.Suspended, w.second.Suspended = true, true, true
 	reconcileAll(t, d, treeOfJob)
-	if made = compositeIn(t, c); made == nil || made.Spec.SchedulingPolicy.Gang.MinGroupCount != 2 {
-		t.Errorf("before its parts are gone, the tree is %+v; want it to need these", made)
+	if made = compositeIn(t, c); made == nil || made.Spec.SchedulingPolicy.Gang.MinGroupCount != 3 {
+		t.Errorf("before its parts are gone, the tree is %+v; want it to need 3", made)
 	}
+	placed := gang.Members{Assigned: []*corev1.Pod{classed("placed", "low", 5)}}
+	w.members = map[types.NamespacedName]gang.Members{first: placed, second: placed}
+	ofObject := w.tree.Parts
+	w.tree.Parts = nil
+	reconcileAll(t, d, treeOfJob)
+	if made = compositeIn(t, c); made == nil || made.Spec.SchedulingPolicy.Gang.MinGroupCount != 2 {
+		t.Errorf("while its parts run, the tree is %+v; want it to need these", made)
+	}
+	w.members = map[types.NamespacedName]gang.Members{}
+	w.tree.Parts = ofObject
 	reconcileAll(t, d, first, second, treeOfJob)
 	if made = compositeIn(t, c); made != nil {
 		t.Errorf("the tree remains: %+v", made)
