@@ -72,7 +72,10 @@ func New(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (
 			resolver.Set(kind.GroupKind(), u)
 		}
 	}
-	return out, out.findOutside(objects)
+	if err := out.findOutside(objects); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // Roots returns the kinds of root objects, such as Jobs, that an inventory needs for the groups of
