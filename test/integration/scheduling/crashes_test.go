@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
@@ -59,10 +60,9 @@ func (e *env) crashThrice() string {
 			e.Runs(name, 1)
 			ready := time.Now()
 			for _, pod := range e.Pods(e.Context(), name) {
-				for _, c := range pod.Status.Conditions {
-					if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && c.LastTransitionTime.Time.Before(ready) {
-						ready = c.LastTransitionTime.Time
-					}
+				// A failed pod still has the condition Ready.
+				if _, c := podutil.GetPodCondition(&pod.Status, corev1.PodReady); c != nil && pod.Status.Phase == corev1.PodRunning {
+					ready = c.LastTransitionTime.Time
 				}
 			}
 			e.failAll(name)
