@@ -69,7 +69,6 @@ func TestCluster(t *testing.T) {
 		"a grace period can be cut short":     testGracePeriodCutShort,
 		"no grace period means at once":       testNoGracePeriod,
 		"a finalizer holds":                   testFinalizer,
-		"a finalizer without a grace period":  testFinalizerWithoutGracePeriod,
 		"a pod can be told to succeed":        testRunFor,
 		"a bad run-for annotation is ignored": testBadRunFor,
 		"a job replaces a deleted pod":        testJob,
@@ -219,17 +218,6 @@ func testFinalizer(t *testing.T, client kubernetes.Interface) {
 		t.Fatal(err)
 	}
 	waitGone(t, client, "held")
-}
-
-// testFinalizerWithoutGracePeriod checks that the node ends a pod that a finalizer holds after a
-// deletion without a grace period. The finalizer of a Job is removed only after that.
-func testFinalizerWithoutGracePeriod(t *testing.T, client kubernetes.Interface) {
-	createBound(t, client, newPod("killed", func(pod *corev1.Pod) {
-		pod.Finalizers = []string{"example.com/hold"}
-	}), "node-0")
-	waitPhase(t, client, "killed", corev1.PodRunning)
-	deletePod(t, client, "killed", 0)
-	waitPhase(t, client, "killed", corev1.PodFailed)
 }
 
 func testRunFor(t *testing.T, client kubernetes.Interface) {
