@@ -14,6 +14,9 @@ const (
 	treeOn  = gangOn + ", reprieve.dev/gang-per: tree"
 	jobRole = "jobset.sigs.k8s.io/replicatedjob-name"
 	rayRole = "ray.io/group"
+
+	torchRole = "training.kubeflow.org/replica-type"
+	mpiRole   = "training.kubeflow.org/job-role"
 )
 
 // TestTrees checks the trees of objects: the groups of the pods, and the counts of the tree.
@@ -83,6 +86,18 @@ func TestTrees(t *testing.T) {
 			kind: "RayCluster", annotations: treeOn, spec: "enableInTreeAutoscaling: true, " + ray("{groupName: gpu, minReplicas: 2}, {groupName: cpu, minReplicas: 0}"),
 			pods: [][]string{{rayRole, "headgroup"}, {rayRole, "gpu"}, {rayRole, "cpu"}}, wantParts: []int{1, 2, -1}, wantGroups: 2,
 		},
+		"a PyTorchJob": {
+			kind: "PyTorchJob", annotations: treeOn, spec: "pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {replicas: 3}}",
+			pods: [][]string{{torchRole, "master"}, {torchRole, "worker"}}, wantParts: []int{1, 3}, wantGroups: 2,
+		},
+		"an MPIJob whose launcher waits for its workers": {
+			kind: "MPIJob", annotations: treeOn, spec: "launcherCreationPolicy: WaitForWorkersReady, mpiReplicaSpecs: {Launcher: {}, Worker: {replicas: 3}}",
+			pods: [][]string{{mpiRole, "worker"}}, wantParts: []int{3}, wantGroups: 1,
+		},
+		"a SparkApplication": {
+			kind: "SparkApplication", annotations: treeOn, spec: "executor: {instances: 4}",
+			pods: [][]string{{sparkName, "it", "spark-role", "executor"}}, wantParts: []int{4}, wantGroups: 1,
+		},
 		"a Job": {
 			kind: "Job", annotations: treeOn + ", reprieve.dev/disruption-mode: All", spec: "parallelism: 3",
 			pods: [][]string{{}}, wantParts: []int{-3}, wantPartMode: "PodGroup",
@@ -102,7 +117,7 @@ func TestTrees(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, false, "LeaderWorkerSet", "JobSet", "RayCluster", "Job")
+			w := newWorld(t, false, "LeaderWorkerSet", "JobSet", "RayCluster", "Job", "PyTorchJob", "MPIJob", "SparkApplication")
 			w.object(tc.kind+"/it", "", tc.annotations, tc.spec)
 			var parts []Group
 			for i, labels := range tc.pods {

@@ -113,7 +113,7 @@ func TestWithdrawalBeforeTheHandler(t *testing.T) {
 
 // TestDriverThatRestarts checks a preemptor that claims a device and waits for its victim on
 // node-0. If the node's ResourceSlice is deleted for a moment, the preemptor must keep its room and
-// evict nobody else. If it stays deleted, the preemptor evicts pods on the other node.
+// its only victim. If the ResourceSlice stays deleted, the preemptor evicts a pod on the other node.
 func TestDriverThatRestarts(t *testing.T) {
 	t.Parallel()
 	for name, recovers := range map[string]bool{"for a moment": true, "for good": false} {
