@@ -26,6 +26,17 @@ func newRigOfRoles(t *testing.T, configuration string) *rig {
 	return newRigOn(t, clientWith(nodes(4, "1")...), noGroups(), configuration, nil, func(in *Inputs) { in.Derived = needs })
 }
 
+// waitPlaced waits until the scheduler knows that enough members of a gang have a node, and records
+// it. The API server knows a binding before the scheduler's informer does.
+func (r *rig) waitPlaced(g *gang.Group) {
+	r.t.Helper()
+	r.eventually("the gang "+g.Key.Name+" is placed", func() bool {
+		members := r.sched.placements.members(g.Key)
+		return r.sched.runs.IsPlaced(g, &members)
+	})
+	r.sched.runs.Look(g, r.sched.clock.Now())
+}
+
 // eachLostPart runs a test for a tree of two PodGroups, and for a gang of two roles. args are the
 // arguments of the plugin.
 func eachLostPart(t *testing.T, args string, run func(t *testing.T, of *lostPart)) {
@@ -44,7 +55,7 @@ func eachLostPart(t *testing.T, args string, run func(t *testing.T, of *lostPart
 		if !ok {
 			t.Fatal("the tree is unknown")
 		}
-		f.sched.runs.Look(g, f.sched.clock.Now())
+		f.waitPlaced(g)
 		f.remove(lost)
 		run(t, &lostPart{rig: f.rig, group: g, replacement: again(pod("b-0", "b", "1", 0))})
 	})
@@ -58,7 +69,7 @@ func eachLostPart(t *testing.T, args string, run func(t *testing.T, of *lostPart
 		}
 		r.create(lost)
 		r.waitBound("a-0", "a-1", "a-2", "b-0")
-		r.sched.runs.Look(g, r.sched.clock.Now())
+		r.waitPlaced(g)
 		r.remove(lost)
 		run(t, &lostPart{rig: r, group: g, replacement: again(pod("b-0", "g", "1", 0))})
 	})
