@@ -8,8 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -209,4 +211,40 @@ func TestPlacedMembersBecomeKnown(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestQueueBehindInformer checks a pod that leaves its group while the scheduler's queue still has
+// the earlier version of the pod. The queue has no event for such a change, so the pod must be
+// retried until the queue has the new version.
+func TestQueueBehindInformer(t *testing.T) {
+	t.Parallel()
+	derived := &late{group: key("g")}
+	derived.known.Store(true)
+	r := newRigOn(t, clientWith(nodes(1, "1")...), &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil,
+		func(in *Inputs) { in.Derived = derived })
+	r.gangOf("g", 2, 0)
+	before := pod("p", "", "1", 0)
+	before.Labels = map[string]string{"owner": "job"}
+	r.create(before)
+	if r.sched.gates.pod(before).IsSuccess() {
+		t.Fatal("The only member of a gang of two may be scheduled")
+	}
+	after := before.DeepCopy()
+	after.Labels = nil
+	if err := r.informed.Update(after); err != nil {
+		t.Fatal(err)
+	}
+	r.sched.MembershipChanged(before, key("g"), true)
+	r.eventually("the queue admits the pod", func() bool { return len(r.active()) > 0 })
+	_, status := r.plugin.PreFilter(t.Context(), framework.NewCycleState(), before, nil)
+	if status.Message() != groupHasChanged {
+		t.Errorf("the earlier version of the pod gets %v in its cycle", status)
+	}
+	if !r.sched.waits.WaitsFor(podKey(after), engine.Pause) {
+		t.Error("the pod is not retried later")
+	}
+	if _, err := r.client.CoreV1().Pods("ns").Update(t.Context(), after, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.waitBound("p")
 }

@@ -51,3 +51,18 @@ func (r *clusterIndex) podOf(key workload.Key) (*corev1.Pod, bool) {
 	pod, err := r.pods.Pods(key.Namespace).Get(key.Name)
 	return pod, err == nil && string(pod.UID) == key.UID
 }
+
+// latest returns the informer's version of a pod. It returns the given version of a pod that has
+// been deleted or replaced.
+func (r *clusterIndex) latest(pod *corev1.Pod) *corev1.Pod {
+	if now, err := r.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && now.UID == pod.UID {
+		return now
+	}
+	return pod
+}
+
+// hasMoved reports whether a pod belongs to another workload now than in the given version.
+func (r *clusterIndex) hasMoved(pod *corev1.Pod) bool {
+	now := r.latest(pod)
+	return now != pod && r.keyOf(now) != r.keyOf(pod)
+}

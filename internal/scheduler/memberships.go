@@ -138,12 +138,22 @@ func (ms *memberships) regroup(key types.NamespacedName) {
 }
 
 // regrouped removes the state of a pod that belonged to another group, or was scheduled as a single
-// pod.
+// pod. It retries the pod soon.
 func (ms *memberships) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) {
 	ms.steps.arrives(pod)
 	ms.steps.step(engine.PodRejoins{Pod: string(pod.UID), Key: podKey(pod)})
 	ms.recorded.end(podKey(pod), decisionlog.Gone)
 	if was {
 		ms.left(before, pod)
+	}
+	ms.retryMoved(pod)
+}
+
+// retryMoved retries a pod whose group has changed, or may have changed. The scheduler's queue has
+// no event for changes of owners and annotations, and may get the new version of the pod late.
+func (ms *memberships) retryMoved(pod *corev1.Pod) {
+	now := ms.index.latest(pod)
+	if now.Spec.NodeName == "" && now.DeletionTimestamp == nil && ms.index.profiles.Of(now.Spec.SchedulerName) != nil {
+		ms.waits.Gather(ms.index.keyOf(now), ms.clock.Now().Add(chargeDelay))
 	}
 }

@@ -92,6 +92,9 @@ const (
 	// membersReturn is the reason for a gang whose members have given up their nodes, until the
 	// framework has forgotten these nodes.
 	membersReturn = "members are on their way back"
+	// groupHasChanged is the reason for a pod whose group has changed, until the queue has the new
+	// version of the pod.
+	groupHasChanged = "the group of the pod has changed"
 	// notPlanned is the reason for a gang if too few of its members can be scheduled. It is also
 	// the reason for a member that was rejected before its gang was planned.
 	notPlanned = "the gang has not been planned"

@@ -26,6 +26,11 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	p.sched.nominations.dropInflated()
+	if p.sched.index.hasMoved(pod) {
+		p.sched.memberships.retryMoved(pod)
+		state.Write(rejectionKey, rejection{groupHasChanged})
+		return nil, fwk.NewStatus(fwk.Unschedulable, groupHasChanged)
+	}
 	key := p.sched.index.keyOf(pod)
 	p.sched.records.Begins(string(pod.UID), key)
 	p.sched.waits.Resolve(key, engine.Nodes)

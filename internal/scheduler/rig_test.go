@@ -19,7 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	k8smetrics "k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
@@ -73,6 +75,8 @@ type rig struct {
 	// measured is the registry of the scheduler's metrics. It must exist before the scheduler
 	// starts, because registration creates the metrics.
 	measured k8smetrics.KubeRegistry
+	// informed is the informer's store of pods.
+	informed cache.Indexer
 	// meanwhile is called in every cycle after Reprieve's PreFilter, with the pod of the cycle.
 	meanwhile func(*corev1.Pod)
 	// unreserved is called with every pod that gives up its node in Unreserve.
@@ -282,7 +286,7 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 		t.Fatal(err)
 	}
 	sched.FailureHandler = plugins.AfterFailures(sched.FailureHandler)
-	r.upstream = sched
+	r.upstream, r.informed = sched, factory.Core().V1().Pods().Informer().GetIndexer()
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if err := sched.WaitForHandlersSync(ctx); err != nil {
@@ -580,4 +584,8 @@ func (r *rig) reservedOn(uid types.UID) (string, bool) {
 }
 
 // detached returns a Scheduler that has only state in memory: it has no framework and no informers.
-func detached(in *Inputs) *Scheduler { return in.assemble(in.emptyIndex(), nil, nil) }
+func detached(in *Inputs) *Scheduler {
+	index := in.emptyIndex()
+	index.pods = corelisters.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))
+	return in.assemble(index, nil, nil)
+}

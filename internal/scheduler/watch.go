@@ -92,12 +92,10 @@ func (pw *podWatch) updated(oldObj, newObj any) {
 	ungated := len(before.Spec.SchedulingGates) > 0 && len(after.Spec.SchedulingGates) == 0
 	pw.changed(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
 	pw.rooms.occupies(before, after)
-	if after.Spec.NodeName == "" && (moved || rehomed(before, after)) && pw.index.profiles.Of(after.Spec.SchedulerName) != nil {
-		// The scheduler's queue has no event for changes of owners and annotations, and may not
-		// have the new version of the pod yet. followMembership reports no move for a blocked pod
-		// that is in no group, both before and after the change. So the retry does not depend on
-		// that report.
-		pw.waits.Gather(pw.index.keyOf(after), pw.clock.Now().Add(chargeDelay))
+	if rehomed(before, after) {
+		// followMembership reports no move for a blocked pod that is in no group, both before and
+		// after the change. So this retry does not depend on that report.
+		pw.memberships.retryMoved(after)
 	}
 }
 
