@@ -92,6 +92,16 @@ func (m *Members) Total() int {
 	return len(m.Pending) + len(m.Gated) + len(m.Refused) + len(m.Assigned) + len(m.Terminating) + len(m.Succeeded) + len(m.Finished)
 }
 
+// Unplaced returns the pending members that are not assumed on a node.
+func (m *Members) Unplaced() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(m.Pending), func(pod *corev1.Pod) bool { return m.Reserved.Has(pod.UID) })
+}
+
+// assumed returns the pending members that are assumed on a node.
+func (m *Members) assumed() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(m.Pending), func(pod *corev1.Pod) bool { return !m.Reserved.Has(pod.UID) })
+}
+
 // And returns the members of two groups together.
 func (m *Members) And(other *Members) Members {
 	return Members{

@@ -204,18 +204,13 @@ func (s *seatsOfRoles) neededFirst(waiting []*corev1.Pod) {
 	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int { return cmp.Compare(turn(a), turn(b)) })
 }
 
-// unplaced returns the pending members that are not assumed on a node.
-func unplaced(members *gang.Members) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })
-}
-
 // lacking returns the number of waiting members that must be placed for a whole gang. It is
 // minCount minus the members that have passed their cycles. It is higher if placed members are
 // surplus in their role, for example if a gang with too many workers lost its head. lacking sorts
 // waiting, because the members count in this order.
 func (o *placements) lacking(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
 	if g.Tree != nil {
-		return lackingInTree(g, members, waiting)
+		return gang.LacksInTree(g, members, waiting)
 	}
 	lacking := max(g.MinCount-o.through(members), 0)
 	want, derived := o.index.derived.MinCount(g.Key)

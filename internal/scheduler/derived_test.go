@@ -142,7 +142,7 @@ func TestLacking(t *testing.T) {
 			}
 			o := &placements{index: &clusterIndex{derived: sized{roles{needed: tt.needed}, total}}}
 			members := &gang.Members{Assigned: pods(tt.placed), Pending: pods(tt.waiting)}
-			waiting := unplaced(members)
+			waiting := members.Unplaced()
 			got := o.lacking(&gang.Group{Key: key("g"), MinCount: tt.minCount}, members, waiting)
 			if got != tt.want || waiting[0].Name != tt.wantFirst {
 				t.Errorf("%d are lacking, the first of them %s; want %d, and %s", got, waiting[0].Name, tt.want, tt.wantFirst)

@@ -65,7 +65,7 @@ func (o *placements) isAsDecidedFor(d *core.Decision, g *gang.Group, members *ga
 	if g == nil || string(g.UID) != d.Preemptor.UID {
 		return false
 	}
-	return o.lacking(g, members, unplaced(members)) >= d.Preemptor.MinCount
+	return o.lacking(g, members, members.Unplaced()) >= d.Preemptor.MinCount
 }
 
 // wants caches, for a short time, that an order is still wanted. The evictor asks twice for each

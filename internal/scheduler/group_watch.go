@@ -122,7 +122,7 @@ func (gw *groupWatch) updateNeeded(key types.NamespacedName, g *gang.Group) {
 		return
 	}
 	if members := gw.placements.members(key); gw.placements.through(&members) >= g.MinCount {
-		gw.gangs.SetNeeded(gangKey(key), gw.placements.lacking(g, &members, unplaced(&members)))
+		gw.gangs.SetNeeded(gangKey(key), gw.placements.lacking(g, &members, members.Unplaced()))
 	}
 }
 

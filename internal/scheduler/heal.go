@@ -95,7 +95,7 @@ func (lm *lostMembers) healing() []healing {
 // placeholdersOf returns pods that represent the missing members of a gang. missing is their
 // number.
 func (lm *lostMembers) placeholdersOf(g *gang.Group, members *gang.Members, missing int) []*corev1.Pod {
-	waiting := slices.DeleteFunc(unplaced(members), func(pod *corev1.Pod) bool { return lm.reserved.Has(string(pod.UID)) })
+	waiting := slices.DeleteFunc(members.Unplaced(), func(pod *corev1.Pod) bool { return lm.reserved.Has(string(pod.UID)) })
 	gang.SortByAge(waiting)
 	// lacking sorts the pods: the pods that the gang needs by their roles come first.
 	lm.placements.lacking(g, members, waiting)

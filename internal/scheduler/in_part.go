@@ -25,7 +25,7 @@ func (o *placements) mayBecomeWhole(g *gang.Group, members *gang.Members) bool {
 		return o.atMost(g.Key, members) >= g.MinCount
 	}
 	coming := o.coming(members, o.gangs.PlannedMembers(gangKey(g.Key)))
-	return len(inPart(g.Tree, members, coming, coming)) == 0
+	return len(g.Tree.InPart(members, coming, coming)) == 0
 }
 
 // partial returns the names of the PodGroups in a tree that would run in part. Such a PodGroup has
@@ -39,20 +39,7 @@ func (o *placements) partial(g *gang.Group, members *gang.Members, planned []eng
 			counted = append(counted, pod)
 		}
 	}
-	return inPart(g.Tree, members, coming, counted)
-}
-
-// inPart checks the PodGroups of the pods in coming. It returns the names of those PodGroups that
-// would run in part. counted are the pods that count as placed, in addition to the assigned
-// members.
-func inPart(tree *gang.Tree, members *gang.Members, coming, counted []*corev1.Pod) sets.Set[string] {
-	placed, out := tree.CountByPart(members.Assigned, members.Succeeded, counted), sets.New[string]()
-	for name := range tree.CountByPart(coming) {
-		if !tree.IsWholeAround(name, placed) {
-			out.Insert(name)
-		}
-	}
-	return out
+	return g.Tree.InPart(members, coming, counted)
 }
 
 // coming returns the pending members that will be placed. They are planned, or they are assumed and

@@ -41,7 +41,7 @@ func (r *clusterIndex) keyOf(pod *corev1.Pod) workload.Key {
 func (b *ledger) standingOf(pod *corev1.Pod) workload.Standing {
 	standing := workload.Standing{Priority: b.index.priorityOf(pod), Queue: b.queueOf(pod)}
 	if b.backsOff(b.index.keyOf(pod)) {
-		standing.Priority = lowest
+		standing.Priority = workload.LowestPriority
 	}
 	return standing
 }

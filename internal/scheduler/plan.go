@@ -42,7 +42,7 @@ type preemptor struct {
 	// pods are the pending members, oldest first.
 	pods []*corev1.Pod
 	// rounds are the attempts to place members of a tree, in order; nil for other preemptors.
-	rounds []round
+	rounds []gang.Round
 	// beside lists the nodes of the placed members, if the gang must share a topology domain.
 	beside []string
 	// keptOut names a pending member that other plugins block, with the reason; "" if there is
@@ -94,7 +94,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		pause:    p.sched.pauses.of(gangKey(g.Key)),
 	}
 	if g.Tree != nil {
-		pre.rounds = roundsOf(g, members, pending)
+		pre.rounds = gang.RoundsOf(g, members, pending)
 		if pre.enter(pre.rounds[0]); len(pre.rounds) == 1 {
 			pre.rounds = nil
 		}
@@ -125,7 +125,7 @@ func (pre *preemptor) groupKey() types.NamespacedName {
 // standing returns the standing of the preemptor. During a pause, it has the lowest priority.
 func (pre *preemptor) standing() workload.Standing {
 	if pre.pause != nil {
-		return workload.Standing{Priority: lowest, Queue: pre.queue}
+		return workload.Standing{Priority: workload.LowestPriority, Queue: pre.queue}
 	}
 	return workload.Standing{Priority: pre.priority, Queue: pre.queue}
 }

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -148,89 +147,9 @@ func (r *clusterIndex) unitOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return r.trees.UnitOf(named), true
 }
 
-// chooseOf returns the PodGroups that make a tree whole with the fewest further placements; see
-// [gang.Tree]. have counts the members that can run, and placed the members with a place, by the
-// name of their PodGroup.
-func chooseOf(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) (c gang.Choice, have, placed map[string]int) {
-	assumed := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return !members.Reserved.Has(pod.UID) })
-	placed = g.Tree.CountByPart(members.Assigned, members.Succeeded, assumed)
-	have = g.Tree.CountByPart(members.Assigned, members.Succeeded, assumed, waiting)
-	return g.Tree.Choose(have, placed), have, placed
-}
-
-// lackingInTree is the method lacking for a tree. It sorts waiting: the needed members of the
-// chosen PodGroups come first.
-func lackingInTree(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
-	c, _, placed := chooseOf(g, members, waiting)
-	needFirst(g.Tree, c, placed, waiting)
-	return c.Lacks
-}
-
-// needFirst sorts waiting members: first the members that a choice needs, then the other members of
-// its PodGroups, then all others. Otherwise, the order stays the same. It returns the number of
-// members in the first two parts.
-func needFirst(tree *gang.Tree, c gang.Choice, placed map[string]int, waiting []*corev1.Pod) (chosen int) {
-	left := make(map[string]int, len(c.Leaves))
-	for _, leaf := range c.Leaves {
-		left[leaf] = tree.NeedOf(leaf) - placed[leaf]
-	}
-	turns := make(map[types.UID]int, len(waiting))
-	for _, pod := range waiting {
-		part := tree.PartOf(pod)
-		switch n, ok := left[part]; {
-		case !ok:
-			turns[pod.UID] = 2
-			continue
-		case n > 0:
-			left[part]--
-		default:
-			turns[pod.UID] = 1
-		}
-		chosen++
-	}
-	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int { return cmp.Compare(turns[a.UID], turns[b.UID]) })
-	return chosen
-}
-
-// round is one attempt to place members of a tree. The first minCount pods must be placed, and as
-// many of the others as fit.
-type round struct {
-	pods     []*corev1.Pod
-	minCount int
-	// further is true for groups past minGroupCount. Nothing is preempted for them.
-	further bool
-}
-
-// roundsOf returns the attempts to place the waiting members of a tree, in order. If the tree is
-// not whole, the only attempt is for the groups that make it whole. If it is whole, there is one
-// attempt for each further group, and one for the surplus of the placed groups.
-func roundsOf(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) []round {
-	c, have, placed := chooseOf(g, members, waiting)
-	if c.Lacks > 0 {
-		if !c.Complete {
-			return []round{{minCount: c.Lacks}}
-		}
-		pods := slices.Clone(waiting)
-		return []round{{pods: pods[:needFirst(g.Tree, c, placed, pods)], minCount: c.Lacks}}
-	}
-	var out []round
-	for _, further := range g.Tree.Further(have, placed) {
-		pods := slices.Clone(waiting)
-		out = append(out, round{pods: pods[:needFirst(g.Tree, further, placed, pods)], minCount: further.Lacks, further: true})
-	}
-	surplus := slices.DeleteFunc(slices.Clone(waiting), func(pod *corev1.Pod) bool {
-		part := g.Tree.PartOf(pod)
-		return placed[part] < g.Tree.NeedOf(part)
-	})
-	if len(surplus) > 0 || len(out) == 0 {
-		out = append(out, round{pods: surplus})
-	}
-	return out
-}
-
 // enter restricts a preemptor to the pods of a round.
-func (pre *preemptor) enter(r round) {
-	pre.pods, pre.minCount, pre.further, pre.never = r.pods, r.minCount, r.further, pre.never || r.further
+func (pre *preemptor) enter(r gang.Round) {
+	pre.pods, pre.minCount, pre.further, pre.never = r.Pods, r.MinCount, r.Further, pre.never || r.Further
 }
 
 // decideRounds makes decisions for the rounds of a tree until one fits. The preemptor then has the

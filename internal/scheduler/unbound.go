@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -41,11 +40,6 @@ type pauses struct {
 	retries  *retries
 	releases *releases
 }
-
-// lowest is the priority of a workload that must not preempt for now, in comparisons of
-// reservations. All other workloads may use its reserved room, and it must respect all other
-// reservations.
-const lowest = math.MinInt32
 
 // of returns the pause of a workload that must not preempt yet; nil for none. A pod of a controller
 // has the pause of an earlier, deleted pod of that controller.

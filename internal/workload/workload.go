@@ -1,6 +1,9 @@
 package workload
 
-import "cmp"
+import (
+	"cmp"
+	"math"
+)
 
 // Key identifies a workload: a gang, or a single pod. A pod and a gang with the same name have
 // different keys. A pod and a later pod of the same name differ by UID. The key of a gang does not
@@ -25,6 +28,11 @@ func (k Key) Compare(other Key) int {
 // SystemCritical is the lowest priority of pods that ignore queues. Kubernetes reserves this value
 // and higher ones for its own classes.
 const SystemCritical = 2_000_000_000
+
+// LowestPriority is the priority of a workload that must not preempt for now, in comparisons of
+// reservations. All other workloads may use its reserved room, and it must respect all other
+// reservations.
+const LowestPriority = math.MinInt32
 
 // Standing ranks a workload against other workloads.
 type Standing struct {
