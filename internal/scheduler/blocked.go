@@ -7,7 +7,6 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
-	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // retry retries gangs that were gated and that the gate would admit now. The main loop calls it.
@@ -73,96 +72,4 @@ func (gs *gates) retryLed(lead *engine.Lead) {
 	if at >= 0 && !members.Reserved.Has(members.Pending[at].UID) && !gs.index.entersQueue(members.Pending[at]) {
 		gs.retries.nextLeader(key, members.Pending[at].UID)
 	}
-}
-
-// blockedBy returns the cause that blocks a workload from using its reservations; "" for none. It
-// returns "" for a gang with planned members. Most causes begin without an event, so the main loop
-// and the evictions call blockedBy at intervals.
-func (o *placements) blockedBy(key workload.Key) string {
-	if !key.Gang {
-		pod, ok := o.index.podOf(key)
-		switch {
-		case !ok:
-			return ""
-		case o.isBlockedByGroup(pod):
-			return "its group cannot be tried any more"
-		}
-		return o.index.gatedBy(pod)
-	}
-	members := o.membersAsReserved(nameOf(key))
-	_, verdict := o.lacks(nameOf(key), &members)
-	return o.gangBlockedBy(key, &members, verdict)
-}
-
-// gangBlockedBy is blockedBy for a gang. members are the gang's members, and lacks is the verdict
-// that the method lacks returned for them.
-func (o *placements) gangBlockedBy(key workload.Key, members *gang.Members, lacks gang.Verdict) (why string) {
-	switch {
-	case o.gangs.Planned(key) > 0:
-		return ""
-	case lacks != (gang.Verdict{}):
-		return lacks.Message
-	}
-	for _, pod := range members.Pending {
-		if members.Reserved.Has(pod.UID) {
-			continue
-		}
-		if why = o.index.gatedBy(pod); why == "" {
-			return ""
-		}
-	}
-	return why
-}
-
-// gangGatedBy returns the reason why other plugins gate all pending members of a gang. It returns
-// "" if the gang has no pending member, or if any pending member can enter the queue. Any goroutine
-// may call it.
-func (r *clusterIndex) gangGatedBy(members *gang.Members) string {
-	var first keptOutMember
-	for _, pod := range members.Pending {
-		why := r.gatedBy(pod)
-		if why == "" {
-			return ""
-		}
-		first.see(pod.Name, why)
-	}
-	return first.String()
-}
-
-// keptOutMember is the first gated member of a gang, by name, with the reason. Messages name the
-// first member so that they stay the same while the set of gated members is the same.
-type keptOutMember struct{ name, why string }
-
-func (m *keptOutMember) see(name, why string) {
-	if m.name == "" || name < m.name {
-		m.name, m.why = name, why
-	}
-}
-
-// String describes the gated member; "" if there is none.
-func (m *keptOutMember) String() string {
-	if m.name == "" {
-		return ""
-	}
-	return "member " + m.name + ": " + m.why
-}
-
-// isBlockedByGroup reports whether the group or the owner of a pod blocks the pod. It does not
-// check queues or other plugins.
-func (o *placements) isBlockedByGroup(pod *corev1.Pod) bool {
-	if o.index.derived.Hold(pod) != (gang.Verdict{}) || gang.Contradiction(pod) != (gang.Verdict{}) {
-		return true
-	}
-	key, ok := o.index.groupOf(pod)
-	if !ok {
-		return false
-	}
-	if g, ok := o.index.groups.Group(key); ok && !g.IsGang() {
-		// For a basic group, the verdict does not depend on the members. Listing many members would
-		// take long.
-		return gang.Gate(key, g, nil) != gang.Verdict{}
-	}
-	members := o.members(key)
-	_, verdict := o.lacks(key, &members)
-	return verdict != gang.Verdict{}
 }

@@ -140,7 +140,7 @@ func (p *Plugin) scheduleRetry(made *cycleDecision) {
 		if pre.pause == nil || at.Before(pre.pause.Until) {
 			waits.WaitUntil(pre.key, engine.ProtectionEnds, at)
 		}
-	} else if !p.sched.ledger.isCharged(pre) {
+	} else if !p.sched.ledger.isCharged(pre.queue, pre.pods) {
 		waits.Gather(pre.key, p.sched.clock.Now().Add(chargeDelay))
 	}
 	mayBeLifted := slices.ContainsFunc(d.Protected, func(c core.RuleCount) bool { return c.Rule.MayBeLifted() })
@@ -391,7 +391,8 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 // evictionFailed releases the reservations of a preemptor whose order failed. Victims whose
 // eviction has not begun keep running, so other preemptors that count on their room are retried.
 func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Pod, taken leaving.Taken, begun sets.Set[types.UID]) {
-	if p.sched.index.remains(pre) {
+	// Check the pods, because another workload may have the preemptor's name by now.
+	if slices.ContainsFunc(pre.pods, p.sched.index.awaitsPlace) {
 		p.sched.waits.ResolveVictims(pre.key)
 	}
 	// Release the reservations pod by pod. Newer members of the gang, and pods that have changed

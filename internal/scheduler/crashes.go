@@ -41,7 +41,7 @@ func (ps *pauses) followStart(before, after *corev1.Pod) {
 	}
 	if crashed != nil && after.DeletionTimestamp == nil && !isDisrupted(after) {
 		f := crashOf(after, crashed)
-		ps.crashed(key, ps.engine.Crashes.Restarts(key, string(after.UID), f, ps.index.stateOf(key), now), f)
+		ps.crashed(key, ps.engine.Crashes.Restarts(key, string(after.UID), f, ps.stateOf(key), now), f)
 	}
 	// Record the crash above and the readiness here, because readiness alone may not show a crash.
 	// One update may report the crash together with the next readiness, or other members may keep
@@ -74,7 +74,7 @@ func (ps *pauses) startEnds(pod *corev1.Pod) {
 		ps.engine.Crashes.Succeeds(string(pod.UID))
 	case pod.Status.Phase == corev1.PodFailed:
 		key, f := ps.index.keyOf(pod), engine.Failure{Stage: "pod " + pod.Name, Message: "it failed"}
-		ps.crashed(key, ps.engine.Crashes.Fails(string(pod.UID), f, ps.index.stateOf(key), ps.clock.Now()), f)
+		ps.crashed(key, ps.engine.Crashes.Fails(string(pod.UID), f, ps.stateOf(key), ps.clock.Now()), f)
 	}
 }
 

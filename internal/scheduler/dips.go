@@ -243,7 +243,7 @@ func (rs *rooms) dipUnder(made *cycleDecision) (node string, ends time.Time) {
 	}
 	for _, r := range rs.reserved.Of(made.pre.key) {
 		end, dips := rs.dips.endOf(r.Node)
-		if dips && !slices.ContainsFunc(rs.ledger.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
+		if dips && !slices.ContainsFunc(rs.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
 			return r.Node, end
 		}
 	}

@@ -63,57 +63,11 @@ func (s scope) String() string {
 	return "namespace " + s.namespace
 }
 
-func (b *ledger) scopeOf(pod *corev1.Pod) scope {
-	if name := b.queueOf(pod); name != "" {
+func (d *driverBounds) scopeOf(pod *corev1.Pod) scope {
+	if name := d.ledger.queueOf(pod); name != "" {
 		return scope{queue: name}
 	}
 	return scope{namespace: pod.Namespace}
-}
-
-// driverOf returns the workers that a driver needs. It returns false if the pod is no driver, if it
-// needs no workers, or if its profile does not bound the number of drivers.
-func (r *clusterIndex) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
-	args := r.profiles.Of(pod.Spec.SchedulerName)
-	if args == nil || !*args.WorkloadAware || *args.Drivers.WithoutWorkers == 0 || !gang.MayDrive(pod, r.derived) {
-		return gang.Lead{}, false
-	}
-	said, says := gang.Leads(pod)
-	lead, known := r.derived.Leads(pod)
-	labeled := gang.IsDriver(pod)
-	switch {
-	case says:
-		lead.Workers = said
-	case known && (labeled || lead.Group.Name != ""):
-		// Without the labels or a PodGroup, nothing would identify the workers, so the number from
-		// the owner would have no effect.
-	case labeled:
-		lead = gang.Lead{Workers: 1}
-	default:
-		return gang.Lead{}, false
-	}
-	return lead, lead.Workers > 0
-}
-
-// workersOf returns the number of a driver's workers that have a node, and the number of all its
-// workers.
-func (r *clusterIndex) workersOf(driver *corev1.Pod, lead gang.Lead) (placed, all int) {
-	found := r.lister.Workers(driver)
-	if lead.Group.Name != "" {
-		members := r.lister.Members(lead.Group)
-		found = slices.Concat(found, members.Pending, members.Gated, members.Assigned, members.Succeeded)
-	}
-	slices.SortFunc(found, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
-	found = slices.CompactFunc(found, func(a, b *corev1.Pod) bool { return a.UID == b.UID })
-	for _, pod := range found {
-		if pod.UID == driver.UID || pod.DeletionTimestamp != nil {
-			continue
-		}
-		all++
-		if pod.Spec.NodeName != "" {
-			placed++
-		}
-	}
-	return placed, all
 }
 
 // countingDriver is a driver that lacks workers, and so counts for the bound of its scope.
@@ -136,7 +90,7 @@ func (d *driverBounds) counting(of scope) []countingDriver {
 			continue
 		}
 		lead, ok := d.index.driverOf(pod)
-		if !ok || d.ledger.scopeOf(pod) != of {
+		if !ok || d.scopeOf(pod) != of {
 			continue
 		}
 		have, all := d.index.workersOf(pod, lead)
@@ -237,7 +191,7 @@ func (d *driverBounds) ahead(pod *corev1.Pod, counting func(scope) []countingDri
 		// The driver has created workers already, so blocking it would not keep room free for them.
 		return gang.Verdict{}, time.Time{}
 	}
-	of, priority, bound := d.ledger.scopeOf(pod), d.index.priorityOf(pod), int(*d.index.profiles.Of(pod.Spec.SchedulerName).Drivers.WithoutWorkers)
+	of, priority, bound := d.scopeOf(pod), d.index.priorityOf(pod), int(*d.index.profiles.Of(pod.Spec.SchedulerName).Drivers.WithoutWorkers)
 	var ahead, next []countingDriver
 	for _, other := range counting(of) {
 		switch {
@@ -346,7 +300,7 @@ func (d *driverBounds) blockSingle(pod *corev1.Pod) gang.Verdict {
 	if v != (gang.Verdict{}) {
 		d.turns.Forget(podKey(pod))
 	}
-	d.placements.setBlocked(pod, v)
+	d.setBlocked(pod, v)
 	return v
 }
 
@@ -419,7 +373,7 @@ func (d *driverBounds) retry() {
 			d.retries.now(key)
 			continue
 		}
-		d.placements.setBlocked(pod, v)
+		d.setBlocked(pod, v)
 	}
 }
 
@@ -442,4 +396,14 @@ func (d *driverBounds) retryGang(key workload.Key, counting func(scope) []counti
 	}
 	d.waits.Resolve(key, engine.Drivers)
 	d.retries.now(key)
+}
+
+// setBlocked records why a single pod is gated, so that its condition reports it. The zero Verdict
+// means that the pod is not gated.
+func (d *driverBounds) setBlocked(pod *corev1.Pod, v gang.Verdict) {
+	if v == (gang.Verdict{}) {
+		d.records.Unblocked(string(pod.UID))
+		return
+	}
+	d.records.Blocked(string(pod.UID), podKey(pod), v)
 }

@@ -10,13 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/profiles"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
@@ -46,26 +44,6 @@ func (p *Plugin) Wants(order *eviction.Order) bool {
 	return p.sched.wanted.asks(order, p.sched.reserved.Of(key), p.sched.clock, func() bool {
 		return p.sched.reserved.Keeps(nodesByUID(snapshot.Placed(&order.Decision))) && p.sched.ledger.invalidBecause(key) == "" && p.sched.placements.needs(key, &order.Decision)
 	})
-}
-
-// needs reports whether a preemptor may be scheduled, and is the same workload as in the decision.
-func (o *placements) needs(key workload.Key, d *core.Decision) bool {
-	if !key.Gang {
-		return o.blockedBy(key) == ""
-	}
-	members := o.membersAsReserved(nameOf(key))
-	g, verdict := o.lacks(nameOf(key), &members)
-	return o.gangBlockedBy(key, &members, verdict) == "" && o.isAsDecidedFor(d, g, &members)
-}
-
-// isAsDecidedFor reports whether a decision still matches a gang. The gang must be the same object,
-// and not a later gang of the same name. It must also lack at least as many members as the decision
-// assumed: if minCount was lowered since, fewer pods may be evicted.
-func (o *placements) isAsDecidedFor(d *core.Decision, g *gang.Group, members *gang.Members) bool {
-	if g == nil || string(g.UID) != d.Preemptor.UID {
-		return false
-	}
-	return o.lacking(g, members, members.Unplaced()) >= d.Preemptor.MinCount
 }
 
 // wants caches, for a short time, that an order is still wanted. The evictor asks twice for each
@@ -219,17 +197,6 @@ func (p *Plugin) HasMoved(victim *corev1.Pod) bool {
 // HasEnded reports whether a victim has finished or is deleted. The informer does not hold finished
 // pods.
 func (p *Plugin) HasEnded(victim *corev1.Pod) bool { return !p.sched.index.exists(victim) }
-
-// groupsOf returns the groups of pods, in undefined order.
-func (r *clusterIndex) groupsOf(pods []*corev1.Pod) []types.NamespacedName {
-	out := sets.New[types.NamespacedName]()
-	for _, pod := range pods {
-		if key, ok := r.groupOf(pod); ok {
-			out.Insert(key)
-		}
-	}
-	return out.UnsortedList()
-}
 
 // keyIn returns the key of the workload that a decision was made for.
 func keyIn(d *core.Decision) workload.Key {

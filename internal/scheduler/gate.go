@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/clock"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -142,7 +142,7 @@ func (gs *gates) pod(pod *corev1.Pod) *fwk.Status {
 		gs.blockGroup(key, pod, verdict)
 		return gated(verdict.Message)
 	}
-	gs.placements.notHeldAnyMore(key)
+	gs.notHeldAnyMore(key)
 	if v := gang.Outranked(gs.index.derived, gs.index.groups, pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
@@ -214,36 +214,6 @@ func (gs *gates) of(key types.NamespacedName) (*gang.Group, gang.Members, gang.V
 	return g, members, verdict
 }
 
-// lacks returns a group, and the reason why its members are blocked regardless of their queue. The
-// group is nil if it does not exist.
-func (o *placements) lacks(key types.NamespacedName, members *gang.Members) (*gang.Group, gang.Verdict) {
-	g, ok := o.index.groups.Group(key)
-	if !ok {
-		g = nil
-	}
-	verdict := gang.Gate(key, g, members)
-	if g == nil {
-		verdict = cmp.Or(o.gangs.Unresolved(gangKey(key)), verdict)
-	}
-	if verdict == (gang.Verdict{}) && g != nil {
-		verdict = o.behind(g, members)
-	}
-	return g, verdict
-}
-
-// canLead returns a function that reports whether a member can enter the scheduler's queue. Only
-// such a member can plan for its gang.
-func (r *clusterIndex) canLead(members *gang.Members) func(engine.UID) bool {
-	return func(uid engine.UID) bool {
-		for _, pod := range members.Pending {
-			if string(pod.UID) == uid {
-				return r.entersQueue(pod)
-			}
-		}
-		return false
-	}
-}
-
 // gated returns a PreEnqueue status that keeps a pod out of the active queue until one of the
 // plugin's events or a call of Activate.
 func gated(why string) *fwk.Status {
@@ -276,4 +246,12 @@ func (gs *gates) updated(pod *corev1.Pod, newObj any) bool {
 		}
 	}
 	return false
+}
+
+// notHeldAnyMore clears the verdict of a group that its queue or the bound on drivers blocked,
+// because that cause has ended.
+func (gs *gates) notHeldAnyMore(key types.NamespacedName) {
+	if v := gs.gangs.Verdict(gangKey(key)); queue.IsBar(v) || v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
+		gs.gangs.SetVerdict(gangKey(key), gang.Verdict{})
+	}
 }

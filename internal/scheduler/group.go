@@ -2,55 +2,16 @@ package scheduler
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// group returns the group of a pod; nil if the pod has no group or its group does not exist.
-func (r *clusterIndex) group(pod *corev1.Pod) *gang.Group {
-	key, ok := r.groupOf(pod)
-	if !ok {
-		return nil
-	}
-	g, ok := r.groups.Group(key)
-	if !ok {
-		return nil
-	}
-	return g
-}
-
-// groupKeyOf returns the key of a pod's group; the zero key for a pod without a group.
-func (r *clusterIndex) groupKeyOf(pod *corev1.Pod) types.NamespacedName {
-	if key, ok := r.groupOf(pod); ok {
-		return key
-	}
-	return types.NamespacedName{}
-}
-
-// gangOf returns the gang of a pod; nil for a pod in no gang.
-func (r *clusterIndex) gangOf(pod *corev1.Pod) *gang.Group {
-	if g := r.group(pod); g != nil && g.IsGang() {
-		return g
-	}
-	return nil
-}
-
 // reconciled reports whether an update resolved a contradiction: the pod named two different groups
 // before, and names one now.
 func reconciled(before, after *corev1.Pod) bool {
 	return gang.Contradiction(before) != (gang.Verdict{}) && gang.Contradiction(after) == (gang.Verdict{})
-}
-
-// priorityOf returns the effective priority of a pod: the priority of its group if the group has
-// one, otherwise the pod's own.
-func (r *clusterIndex) priorityOf(pod *corev1.Pod) int32 {
-	if g := r.group(pod); g != nil && g.Priority != nil {
-		return *g.Priority
-	}
-	return corev1helpers.PodPriority(pod)
 }
 
 // lowestPriority returns the lowest of the own priorities of pods; 0 without pods.

@@ -1,17 +1,20 @@
 package scheduler
 
 import (
-	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/profiles"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // clusterIndex finds pods, groups and nodes in the informers. It returns the group, the priority
@@ -71,20 +74,6 @@ func indexByNode(obj any) ([]string, error) {
 	return nil, nil
 }
 
-func (r *clusterIndex) podsOn(node string) []*corev1.Pod {
-	found, err := r.placed.ByIndex(nodeIndex, node)
-	if err != nil {
-		return nil
-	}
-	out := make([]*corev1.Pod, 0, len(found))
-	for _, obj := range found {
-		if pod, ok := obj.(*corev1.Pod); ok {
-			out = append(out, pod)
-		}
-	}
-	return out
-}
-
 // addNamespaceIndex adds the index by namespace to an informer that has not been started, unless
 // the informer already has it. Without the index, listing a namespace reads all objects.
 func addNamespaceIndex(informer cache.SharedIndexInformer) error {
@@ -110,17 +99,6 @@ func (in *Inputs) emptyIndex() *clusterIndex {
 	return r
 }
 
-func (r *clusterIndex) hasNode(name string) bool {
-	_, err := r.nodes.Get(name)
-	return err == nil
-}
-
-// remains reports whether any pod of a preemptor still waits for a place. It checks the pods,
-// because another workload may have the preemptor's name by now.
-func (r *clusterIndex) remains(pre *preemptor) bool {
-	return slices.ContainsFunc(pre.pods, r.awaitsPlace)
-}
-
 // awaitsPlace reports whether the informer has the pod without a node and without a deletion
 // timestamp. For a pod that fails this check, the scheduler has removed its state, or is about to
 // remove it.
@@ -129,27 +107,122 @@ func (r *clusterIndex) awaitsPlace(pod *corev1.Pod) bool {
 	return err == nil && now.UID == pod.UID && now.Spec.NodeName == "" && now.DeletionTimestamp == nil
 }
 
-// entersQueue reports whether a pod can enter the scheduler's queue if ReprieveGate admits it: no
-// other plugin gates the pod, and its group does not outrank it. Only such a pod can plan for its
-// gang.
-func (r *clusterIndex) entersQueue(pod *corev1.Pod) bool { return r.gatedBy(pod) == "" }
-
-// gatedBy returns the reason why a pod cannot enter the scheduler's queue, even if ReprieveGate
-// admits it. The reason is the name and message of another PreEnqueue plugin, or a message that the
-// group of the pod outranks it. It returns "" if the pod can enter the queue.
-func (r *clusterIndex) gatedBy(pod *corev1.Pod) string {
-	for _, pl := range r.profiles.PreEnqueue(pod.Spec.SchedulerName) {
-		if pl.Name() == GateName {
-			continue
-		}
-		if status := pl.PreEnqueue(context.Background(), pod); !status.IsSuccess() {
-			return fmt.Sprintf("plugin %s holds it back: %s", pl.Name(), status.Message())
-		}
-	}
-	return gang.Outranked(r.derived, r.groups, pod).Message
-}
-
 func (r *clusterIndex) exists(pod *corev1.Pod) bool {
 	now, err := r.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err == nil && now.UID == pod.UID
+}
+
+// owns reports whether a pod belongs to a workload.
+func (r *clusterIndex) owns(key workload.Key, pod *corev1.Pod) bool {
+	if !key.Gang {
+		return string(pod.UID) == key.UID
+	}
+	of, ok := r.derived.GroupOf(pod)
+	return ok && of == nameOf(key)
+}
+
+// keyOf returns the key of a pod's workload: its gang, or the single pod.
+func (r *clusterIndex) keyOf(pod *corev1.Pod) workload.Key {
+	if g := r.gangOf(pod); g != nil {
+		return gangKey(g.Key)
+	}
+	return podKey(pod)
+}
+
+// podOf returns the pod of a single-pod workload from the informer; false if it does not exist.
+func (r *clusterIndex) podOf(key workload.Key) (*corev1.Pod, bool) {
+	pod, err := r.pods.Pods(key.Namespace).Get(key.Name)
+	return pod, err == nil && string(pod.UID) == key.UID
+}
+
+// latest returns the informer's version of a pod. It returns the given version of a pod that has
+// been deleted or replaced.
+func (r *clusterIndex) latest(pod *corev1.Pod) *corev1.Pod {
+	if now, err := r.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && now.UID == pod.UID {
+		return now
+	}
+	return pod
+}
+
+// hasMoved reports whether a pod belongs to another workload now than in the given version.
+func (r *clusterIndex) hasMoved(pod *corev1.Pod) bool {
+	now := r.latest(pod)
+	return now != pod && r.keyOf(now) != r.keyOf(pod)
+}
+
+// group returns the group of a pod; nil if the pod has no group or its group does not exist.
+func (r *clusterIndex) group(pod *corev1.Pod) *gang.Group {
+	key, ok := r.groupOf(pod)
+	if !ok {
+		return nil
+	}
+	g, ok := r.groups.Group(key)
+	if !ok {
+		return nil
+	}
+	return g
+}
+
+// groupKeyOf returns the key of a pod's group; the zero key for a pod without a group.
+func (r *clusterIndex) groupKeyOf(pod *corev1.Pod) types.NamespacedName {
+	if key, ok := r.groupOf(pod); ok {
+		return key
+	}
+	return types.NamespacedName{}
+}
+
+// gangOf returns the gang of a pod; nil for a pod in no gang.
+func (r *clusterIndex) gangOf(pod *corev1.Pod) *gang.Group {
+	if g := r.group(pod); g != nil && g.IsGang() {
+		return g
+	}
+	return nil
+}
+
+// priorityOf returns the effective priority of a pod: the priority of its group if the group has
+// one, otherwise the pod's own.
+func (r *clusterIndex) priorityOf(pod *corev1.Pod) int32 {
+	if g := r.group(pod); g != nil && g.Priority != nil {
+		return *g.Priority
+	}
+	return corev1helpers.PodPriority(pod)
+}
+
+// groupsOf returns the groups of pods, in undefined order.
+func (r *clusterIndex) groupsOf(pods []*corev1.Pod) []types.NamespacedName {
+	out := sets.New[types.NamespacedName]()
+	for _, pod := range pods {
+		if key, ok := r.groupOf(pod); ok {
+			out.Insert(key)
+		}
+	}
+	return out.UnsortedList()
+}
+
+// pendingOf returns a pending pod of a workload; false if there is none.
+func (r *clusterIndex) pendingOf(key workload.Key) (*corev1.Pod, bool) {
+	if !key.Gang {
+		return r.podOf(key)
+	}
+	members := r.lister.Members(nameOf(key))
+	if len(members.Pending) == 0 {
+		return nil, false
+	}
+	return members.Pending[0], true
+}
+
+// inflates reports whether a pod's own priority is above its effective priority. The framework
+// ranks nominations by the pods' own priorities. So the nomination of such a pod would keep its
+// room from workloads that may use it.
+func (r *clusterIndex) inflates(pod *corev1.Pod) bool {
+	return corev1helpers.PodPriority(pod) > r.priorityOf(pod)
+}
+
+// nominationOf returns the nomination of a pending pod; the zero Nomination for other pods.
+func (r *clusterIndex) nominationOf(pod *corev1.Pod) engine.Nomination {
+	node := pod.Status.NominatedNodeName
+	if node == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+		return engine.Nomination{}
+	}
+	return engine.Nomination{Node: node, Inflated: r.inflates(pod)}
 }

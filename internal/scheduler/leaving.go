@@ -1,70 +1,15 @@
 package scheduler
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/engine"
-	"github.com/reprieve-dev/reprieve/internal/gang"
-	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
-
-// members returns the members of a group as planning counts them. Members that will terminate are
-// in Terminating, so no member is placed beside them. The assumed pods are read before the
-// informer. So a member that is bound between the two reads is counted in any case.
-func (o *placements) members(key types.NamespacedName) gang.Members {
-	reserved := sets.New(typed(o.gangs.Reserved(gangKey(key)))...)
-	m := o.index.lister.Members(key)
-	m.Reserved = reserved
-	m.Assigned, m.Terminating = o.leaving.Part(m.Assigned, m.Terminating)
-	return m
-}
-
-// departureOf returns whether planning counts a pod as running, terminating or overdue. A
-// terminating pod is overdue if its node does not respond, a finalizer keeps it, or its grace
-// period is too long.
-func (o *placements) departureOf(pod *corev1.Pod) snapshot.Departure {
-	switch {
-	case pod.DeletionTimestamp != nil && o.leaving.IsOverdue(pod.UID):
-		return snapshot.Overdue
-	case o.leavesLate(pod):
-		return snapshot.LeavesLate
-	case pod.DeletionTimestamp != nil || o.leaving.Has(pod):
-		return snapshot.Leaves
-	default:
-		return snapshot.Stays
-	}
-}
-
-// leavesLate reports whether the grace period of a terminating pod is longer than planning waits.
-// Such a pod counts as usage of its queue from the beginning, because its owner may have chosen the
-// period.
-func (o *placements) leavesLate(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && o.index.profiles.DepartureLimits().Cut(pod)
-}
-
-// departing returns the UIDs of the pods on nodes that terminate or are being evicted, without
-// overdue pods. The usage of these pods does not count against limits.
-func (b *ledger) departing() []types.UID {
-	out := sets.New(slices.Concat(b.quotas.Going(), b.leaving.Taken())...)
-	for key, pods := range b.leaving.Listings() {
-		for _, p := range pods {
-			if pod, err := b.index.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID && b.placements.isLeaving(pod) {
-				out.Insert(p.UID)
-			}
-		}
-	}
-	return slices.DeleteFunc(out.UnsortedList(), b.leaving.IsOverdue)
-}
-
-// isLeaving reports whether planning counts a pod as gone because it is terminating.
-func (o *placements) isLeaving(pod *corev1.Pod) bool { return o.departureOf(pod).IsLeaving() }
 
 // disrupted records the members that a PodGroup lists as disrupted, and handles members that are no
 // longer listed.

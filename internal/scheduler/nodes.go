@@ -3,24 +3,17 @@ package scheduler
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/clock"
 
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/engine"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -156,7 +149,7 @@ func (ns *nodeWatch) releaseLost() {
 		}
 	}
 	for key, why := range ns.waitingOnLost() {
-		ns.placements.reportLost(key, why)
+		ns.releases.reportLost(key, why)
 		ns.releases.plan(key, nil, why)
 		ns.retries.now(gangKey(key))
 	}
@@ -167,41 +160,9 @@ func (ns *nodeWatch) releaseLost() {
 func (ns *nodeWatch) loseNode(key workload.Key, why string) {
 	happened(logOf(context.Background(), key), "Released the reservations of a workload", why)
 	if key.Gang {
-		ns.placements.reportLost(nameOf(key), why)
+		ns.releases.reportLost(nameOf(key), why)
 	}
 	ns.releases.andRetry(key, why)
-}
-
-// reportLost changes the verdict of a gang that lost its room from Preempting or Pending to
-// Unschedulable. A cycle would do the same, but without any node the framework runs no cycle.
-func (o *placements) reportLost(key types.NamespacedName, why string) {
-	v := o.gangs.Verdict(gangKey(key))
-	if v == released() || v.Reason == v1alpha1.ReasonPreempting || v.Reason == v1alpha1.ReasonPending {
-		o.gangs.SetVerdict(gangKey(key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: why + "; it is planned again"})
-	}
-}
-
-// lostNode returns a message about a reserved node of the workload that no longer accepts the pod;
-// "" for none. A node with a dip counts as it was before the dip.
-func (b *ledger) lostNode(key workload.Key) string {
-	for _, r := range b.reserved.Of(key) {
-		if why := b.turnsAway(r.Node, podIn(r)); why != "" {
-			return why
-		}
-	}
-	if key.Gang {
-		return b.splitOver(nameOf(key))
-	}
-	return ""
-}
-
-// invalidBecause returns the reason why the reservations of a workload are no longer valid; "" if
-// they are valid.
-func (b *ledger) invalidBecause(key workload.Key) string {
-	if b.isDisallowed(key) {
-		return "its queue has changed"
-	}
-	return b.lostNode(key)
 }
 
 // waitingOnLost returns the gangs with a member at Permit whose node no longer accepts it, each
@@ -221,40 +182,13 @@ func (ns *nodeWatch) waitingOnLost() map[types.NamespacedName]string {
 	return lost
 }
 
-// turnsAway returns the reason why a node no longer accepts a pod; "" if it does. The reason may be
-// that the node is deleted, or that rejects returns a reason. A node with a dip counts as it was
-// before the dip.
-func (b *ledger) turnsAway(name string, pod *corev1.Pod) string {
-	node, err := b.index.nodes.Get(name)
-	if err != nil {
-		return fmt.Sprintf("node %s has gone", name)
+// chargeOn charges the pods on a node to their queues. It is called when the node appears, because
+// its pods may have appeared first.
+func (ns *nodeWatch) chargeOn(node string) {
+	if !ns.quotas.Used() {
+		return
 	}
-	return b.index.rejects(b.dips.without(node), pod)
-}
-
-// rejects returns the reason why a node cannot accept a pod; "" if it can. It checks for a cordoned
-// node, for taints that the pod does not tolerate, and for labels that the pod requires. A node
-// that is not ready has a taint. The filters of a cycle check everything else.
-func (r *clusterIndex) rejects(node *corev1.Node, pod *corev1.Pod) string {
-	name := node.Name
-	if node.Spec.Unschedulable && !tolerates(pod, &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) &&
-		r.profiles.Filters(pod.Spec.SchedulerName).Has(names.NodeUnschedulable) {
-		return fmt.Sprintf("node %s is cordoned", name)
+	for _, pod := range ns.index.podsOn(node) {
+		ns.ledger.recharge(pod)
 	}
-	for i := range node.Spec.Taints {
-		taint := &node.Spec.Taints[i]
-		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, taint) &&
-			r.profiles.Filters(pod.Spec.SchedulerName).Has(names.TaintToleration) {
-			return fmt.Sprintf("node %s has the taint %s", name, taint.ToString())
-		}
-	}
-	if hasLabels, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); (err != nil || !hasLabels) &&
-		r.profiles.Filters(pod.Spec.SchedulerName).Has(names.NodeAffinity) {
-		return fmt.Sprintf("node %s does not match the node selector or affinity of pod %s", name, pod.Name)
-	}
-	return ""
-}
-
-func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
-	return corev1helpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations, taint, true)
 }

@@ -14,9 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/engine"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -62,22 +60,6 @@ func (p *Plugin) nominated(pod *corev1.Pod) *fwk.PostFilterResult {
 	return p.show(p.sched.index.keyOf(pod), pod, p.sched.reserved.NodeOf(string(pod.UID)))
 }
 
-// inflates reports whether a pod's own priority is above its effective priority. The framework
-// ranks nominations by the pods' own priorities. So the nomination of such a pod would keep its
-// room from workloads that may use it.
-func (r *clusterIndex) inflates(pod *corev1.Pod) bool {
-	return corev1helpers.PodPriority(pod) > r.priorityOf(pod)
-}
-
-// nominationOf returns the nomination of a pending pod; the zero Nomination for other pods.
-func (r *clusterIndex) nominationOf(pod *corev1.Pod) engine.Nomination {
-	node := pod.Status.NominatedNodeName
-	if node == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
-		return engine.Nomination{}
-	}
-	return engine.Nomination{Node: node, Inflated: r.inflates(pod)}
-}
-
 // nominates records the nomination of a pod. If this ends an earlier nomination of a pod without a
 // reservation, the workloads that waited for its room are retried. The framework retries only some
 // of them, because it compares own priorities and keeps nominations of terminating pods.
@@ -86,18 +68,6 @@ func (nm *nominations) nominates(pod *corev1.Pod, n engine.Nomination) {
 	if ended != "" && ended != pod.Spec.NodeName && !nm.reserved.Has(string(pod.UID)) {
 		nm.steps.step(engine.RoomFreed{})
 	}
-}
-
-// nominatedNodes returns the nodes that pods without a reservation are nominated to. Asking the
-// framework instead would copy all nominated pods of each node.
-func (b *ledger) nominatedNodes() sets.Set[string] {
-	out := sets.New[string]()
-	for uid, node := range b.records.Nominated() {
-		if !b.reserved.Has(uid) {
-			out.Insert(node)
-		}
-	}
-	return out
 }
 
 // nominatedOn returns the pods that are nominated to a node, have no reservation, and still wait
@@ -263,34 +233,12 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 	for node := range p.sched.ledger.nominatedNodes().Intersection(used) {
 		for _, nominated := range p.sched.nominations.nominatedOn(node) {
 			pod := nominated.GetPod()
-			if p.sched.index.owns(pre, pod) || p.sched.ledger.standingOf(pod).KeepsFrom(pre.standing()) {
+			if p.sched.index.owns(pre.key, pod) || p.sched.ledger.standingOf(pod).KeepsFrom(pre.standing()) {
 				continue
 			}
 			p.handle.DeleteNominatedPodIfExists(pod)
 			p.sched.evictor.Nominate(ctx, []podstatus.Nomination{{Pod: pod}})
 			p.sched.retries.now(p.sched.index.keyOf(pod))
-		}
-	}
-}
-
-// released returns the verdict for a gang that has lost its reservations, until the next decision.
-func released() gang.Verdict {
-	return gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the room that was reserved for it has been released; it is planned again"}
-}
-
-// reservationsEnded updates the verdicts of gangs that have lost their last reservation. It changes
-// the verdict only if it is Preempting. The next decision replaces the verdict, but without any
-// node there is no next decision.
-func (b *ledger) reservationsEnded(pods []*corev1.Pod) {
-	keys := sets.New[types.NamespacedName]()
-	for _, pod := range pods {
-		if key, ok := b.index.groupOf(pod); ok {
-			keys.Insert(key)
-		}
-	}
-	for key := range keys {
-		if b.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonPreempting && len(b.reserved.Of(gangKey(key))) == 0 {
-			b.gangs.SetVerdict(gangKey(key), released())
 		}
 	}
 }

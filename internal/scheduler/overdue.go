@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -81,27 +80,15 @@ func (ds *departures) overdue(key workload.Key) {
 	}
 }
 
-// pendingOf returns a pending pod of a workload; false if there is none.
-func (r *clusterIndex) pendingOf(key workload.Key) (*corev1.Pod, bool) {
-	if !key.Gang {
-		return r.podOf(key)
-	}
-	members := r.lister.Members(nameOf(key))
-	if len(members.Pending) == 0 {
-		return nil, false
-	}
-	return members.Pending[0], true
-}
-
 // overdueSentence names the overdue pods on nodes where a pod of one of the classes could run; ""
 // if there are none.
-func (r *clusterIndex) overdueSentence(v *decisionView, classes []snapshot.Class) string {
+func (p *Plugin) overdueSentence(v *decisionView, classes []snapshot.Class) string {
 	const most = 3
-	limits := r.profiles.DepartureLimits()
+	limits := p.sched.index.profiles.DepartureLimits()
 	var late, cut []string
 	for _, pod := range v.Overdue() {
-		node, err := r.nodes.Get(pod.Spec.NodeName)
-		if err != nil || !slices.ContainsFunc(classes, func(c snapshot.Class) bool { return r.couldRunOn(node, c.Pods[0].GetPod()) }) {
+		node, err := p.sched.index.nodes.Get(pod.Spec.NodeName)
+		if err != nil || !slices.ContainsFunc(classes, func(c snapshot.Class) bool { return p.sched.index.couldRunOn(node, c.Pods[0].GetPod()) }) {
 			continue
 		}
 		name := klog.KObj(pod).String() + " on " + pod.Spec.NodeName
@@ -119,11 +106,4 @@ func (r *clusterIndex) overdueSentence(v *decisionView, classes []snapshot.Class
 		out = joined(out, fmt.Sprintf("not waited for, deleted with a grace period longer than maxGracePeriod (%v): %s", limits.Grace, strings.Join(core.FewNames(cut, most), ", ")))
 	}
 	return out
-}
-
-// couldRunOn reports whether a pod's node selector, node affinity and tolerations allow a node. It
-// ignores the other pods on the node.
-func (r *clusterIndex) couldRunOn(node *corev1.Node, pod *corev1.Pod) bool {
-	wanted, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
-	return err == nil && wanted && r.rejects(node, pod) == ""
 }

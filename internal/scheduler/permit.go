@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -93,19 +92,4 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	logOf(ctx, gangKey(key)).V(2).Info("Enough members of a gang are through", "members", g.MinCount)
 	p.sched.retries.allow(key)
 	return nil, 0
-}
-
-// atMost returns an upper bound of the number of members that will have passed their cycles. It
-// counts placed and planned members. It also counts assumed members that a preemptor may still
-// return to the queue to use their room.
-func (o *placements) atMost(key types.NamespacedName, members *gang.Members) int {
-	count := members.Placed() + o.gangs.Planned(gangKey(key))
-	o.rejecting.Lock()
-	defer o.rejecting.Unlock()
-	for _, pod := range members.Pending {
-		if members.Reserved.Has(pod.UID) && !o.records.IsRejected(string(pod.UID)) {
-			count++
-		}
-	}
-	return count
 }

@@ -130,13 +130,17 @@ func (pre *preemptor) standing() workload.Standing {
 	return workload.Standing{Priority: pre.priority, Queue: pre.queue}
 }
 
-// owns reports whether a pod belongs to the preemptor's workload.
-func (r *clusterIndex) owns(pre *preemptor, pod *corev1.Pod) bool {
-	if !pre.key.Gang {
-		return pod.UID == pre.uid
-	}
-	key, ok := r.derived.GroupOf(pod)
-	return ok && key == nameOf(pre.key)
+// candidate describes the preemptor for a check against the limits of its queue.
+func (pre *preemptor) candidate() *candidate {
+	return &candidate{key: pre.key, standing: pre.standing(), pods: pre.pods, minCount: pre.minCount}
+}
+
+// limit removes from the preemptor the pods that do not fit below the limits of its queue. If too
+// few pods would remain, it removes none, and returns a verdict that names the limit. Pods in gone
+// do not count as usage.
+func (pre *preemptor) limit(l *ledger, gone ...types.UID) (v gang.Verdict) {
+	pre.pods, v = l.withinLimits(pre.candidate(), gone...)
+	return v
 }
 
 // classesOf groups the preemptor's pods into classes with the same scheduling needs. If some
@@ -185,7 +189,7 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *decisionView, c
 	}
 	d.Elapsed = p.sched.clock.Since(start)
 	if d.Outcome != core.Fits {
-		d.Message = joined(d.Message, p.sched.index.overdueSentence(v, classes))
+		d.Message = joined(d.Message, p.overdueSentence(v, classes))
 	}
 	if d.Outcome == core.Infeasible {
 		d.Message = joined(d.Message, pre.pauseSentence())

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/queue"
-	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // plenty admits workloads without a turn while all queued work has room. [gates] calls
@@ -84,20 +82,4 @@ func (y *plenty) judge(now time.Time) bool {
 	ended := y.clock.Now()
 	y.judgeNext = ended.Add(max(pause, judgeRest*ended.Sub(began)))
 	return true
-}
-
-// hasPlenty reports whether all work that waits in a queue has room, in any order.
-func (b *ledger) hasPlenty(queue string) bool {
-	return b.index.profiles.KnowFilters() && b.quotas.Plenty(queue)
-}
-
-// isServable reports whether the nodes and limits could serve a workload in an otherwise empty
-// cluster, as far as the quota ledger knows.
-func (b *ledger) isServable(key workload.Key) bool {
-	if !key.Gang {
-		pod, ok := b.index.podOf(key)
-		return ok && b.quotas.Servable(pod.UID)
-	}
-	members := b.index.lister.Members(nameOf(key))
-	return len(members.Pending) > 0 && !slices.ContainsFunc(members.Pending, func(pod *corev1.Pod) bool { return !b.quotas.Servable(pod.UID) })
 }

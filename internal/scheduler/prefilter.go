@@ -84,7 +84,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		p.sched.records.TakesTurn(string(pod.UID))
 		return p.planGang(ctx, state, pod, g, &members)
 	default:
-		return nil, fwk.NewStatus(fwk.Unschedulable, p.sched.placements.whyHeld(key, a))
+		return nil, fwk.NewStatus(fwk.Unschedulable, p.sched.reporter.whyHeld(key, a))
 	}
 }
 
@@ -291,7 +291,7 @@ func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision
 	if len(pre.rounds) > 0 {
 		return p.decideRounds(ctx, pre)
 	}
-	if v := p.sched.gates.askQueue(pre.key, engine.Queue, func() gang.Verdict { return p.sched.ledger.withinLimits(pre) }); v != (gang.Verdict{}) {
+	if v := p.sched.gates.askQueue(pre.key, engine.Queue, func() gang.Verdict { return pre.limit(p.sched.ledger) }); v != (gang.Verdict{}) {
 		return p.atLimit(ctx, *pre, v)
 	}
 	made, err := p.decide(ctx, *pre)

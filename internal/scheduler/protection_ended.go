@@ -3,7 +3,6 @@ package scheduler
 import (
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -52,15 +51,4 @@ func (sp *surplus) countsBy(g *gang.Group) int {
 		return min(g.MinCount, sealed.MinCount)
 	}
 	return g.MinCount
-}
-
-// running returns the number of running members of a group, without terminating members.
-func (o *placements) running(key types.NamespacedName) int {
-	running := 0
-	for _, pod := range o.members(key).Assigned {
-		if pod.Status.Phase == corev1.PodRunning {
-			running++
-		}
-	}
-	return running
 }

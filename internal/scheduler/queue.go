@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -70,7 +69,7 @@ func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Qu
 func (p *Plugin) hintClaim(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, _ := oldObj.(*resourceapi.ResourceClaim)
 	after, _ := newObj.(*resourceapi.ResourceClaim)
-	if !isGivenBack(before, after) && !p.sched.index.claims(pod, after) {
+	if !isGivenBack(before, after) && !p.needsClaim(pod, after) {
 		return fwk.QueueSkip, nil
 	}
 	return p.hintSensitive(logger, pod, oldObj, newObj)
@@ -90,13 +89,13 @@ func isGivenBack(before, after *resourceapi.ResourceClaim) bool {
 	return had && after.Status.Allocation == nil
 }
 
-// claims reports whether a claim belongs to a pod, or to another pending member of the pod's gang.
-func (r *clusterIndex) claims(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
+// needsClaim reports whether a claim belongs to a pod, or to another pending member of the pod's gang.
+func (p *Plugin) needsClaim(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	if claim == nil || claim.Namespace != pod.Namespace {
 		return false
 	}
-	key, ok := r.groupOf(pod)
-	return filters.Claims(pod, claim) || ok && slices.ContainsFunc(r.lister.Members(key).Pending, func(member *corev1.Pod) bool { return filters.Claims(member, claim) })
+	key, ok := p.sched.index.groupOf(pod)
+	return filters.Claims(pod, claim) || ok && slices.ContainsFunc(p.sched.index.lister.Members(key).Pending, func(member *corev1.Pod) bool { return filters.Claims(member, claim) })
 }
 
 func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
@@ -146,10 +145,4 @@ func (p *Plugin) hintPodSeen(logger klog.Logger, pod *corev1.Pod, oldObj, newObj
 // again.
 func (p *Plugin) hintPodUpdated(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	return p.hint(p.sched.gates.updated(pod, newObj)), nil
-}
-
-// isStuckWith reports whether a pod is a member of a group whose plan has been rejected twice.
-func (o *placements) isStuckWith(pod *corev1.Pod, group types.NamespacedName) bool {
-	key, ok := o.index.groupOf(pod)
-	return ok && key == group && o.gangs.Stuck(gangKey(key))
 }

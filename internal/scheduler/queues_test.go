@@ -77,7 +77,7 @@ func withoutQueues() func() {
 	return func() {
 		h.ledger.charge(one)
 		h.quotas.Forget(one.UID)
-		if h.gates.waitsForTurn(one) || h.gates.blockedByQueue(one) != (gang.Verdict{}) || h.ledger.withinLimits(&pre) != (gang.Verdict{}) || !h.ledger.isCharged(&pre) ||
+		if h.gates.waitsForTurn(one) || h.gates.blockedByQueue(one) != (gang.Verdict{}) || pre.limit(h.ledger) != (gang.Verdict{}) || !h.ledger.isCharged(pre.queue, pre.pods) ||
 			h.ledger.queueOf(one) != "" || h.quotas.Check("a") != (gang.Verdict{}) || h.quotas.Snapshot(nil) != nil {
 			panic("queues are in the way, and there are none")
 		}

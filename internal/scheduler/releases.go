@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -206,7 +207,7 @@ func (x *releases) withdraw(pods []*corev1.Pod) {
 		}
 	}
 	x.evictor.Nominate(context.Background(), none)
-	x.ledger.reservationsEnded(pods)
+	x.reservationsEnded(pods)
 }
 
 // review retries a workload whose cause of waiting has ended. Before that, it releases the
@@ -253,4 +254,35 @@ func (x *releases) changedQueue(key workload.Key) {
 		return
 	}
 	x.retries.now(key)
+}
+
+// reportLost changes the verdict of a gang that lost its room from Preempting or Pending to
+// Unschedulable. A cycle would do the same, but without any node the framework runs no cycle.
+func (x *releases) reportLost(key types.NamespacedName, why string) {
+	v := x.gangs.Verdict(gangKey(key))
+	if v == released() || v.Reason == v1alpha1.ReasonPreempting || v.Reason == v1alpha1.ReasonPending {
+		x.gangs.SetVerdict(gangKey(key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: why + "; it is planned again"})
+	}
+}
+
+// reservationsEnded updates the verdicts of gangs that have lost their last reservation. It changes
+// the verdict only if it is Preempting. The next decision replaces the verdict, but without any
+// node there is no next decision.
+func (x *releases) reservationsEnded(pods []*corev1.Pod) {
+	keys := sets.New[types.NamespacedName]()
+	for _, pod := range pods {
+		if key, ok := x.index.groupOf(pod); ok {
+			keys.Insert(key)
+		}
+	}
+	for key := range keys {
+		if x.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonPreempting && len(x.reserved.Of(gangKey(key))) == 0 {
+			x.gangs.SetVerdict(gangKey(key), released())
+		}
+	}
+}
+
+// released returns the verdict for a gang that has lost its reservations, until the next decision.
+func released() gang.Verdict {
+	return gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the room that was reserved for it has been released; it is planned again"}
 }

@@ -79,7 +79,7 @@ func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) i
 		uid := string(pod.UID)
 		pods[uid], pending = pod, append(pending, uid)
 		isOurs := t.index.profiles.Of(pod.Spec.SchedulerName) != nil
-		if isOurs && !members.Reserved.Has(pod.UID) && !t.records.IsAssumed(uid) && word.isMissing(pod) && !t.index.isHeldItself(pod) {
+		if isOurs && !members.Reserved.Has(pod.UID) && !t.records.IsAssumed(uid) && word.isMissing(pod) && !t.isHeldItself(pod) {
 			outdated = append(outdated, uid)
 		}
 	}
@@ -95,8 +95,8 @@ func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) i
 
 // isHeldItself reports whether a member is blocked for a reason that does not concern its gang.
 // Other code reports that reason, and added room would not help.
-func (r *clusterIndex) isHeldItself(pod *corev1.Pod) bool {
-	return r.derived.Hold(pod) != gang.Verdict{} || gang.Outranked(r.derived, r.groups, pod) != gang.Verdict{}
+func (t *reporter) isHeldItself(pod *corev1.Pod) bool {
+	return t.index.derived.Hold(pod) != gang.Verdict{} || gang.Outranked(t.index.derived, t.index.groups, pod) != gang.Verdict{}
 }
 
 // gangReport is the report to the pending members of a gang.
@@ -123,7 +123,7 @@ func (t *reporter) wordFor(key types.NamespacedName, g *gang.Group, members *gan
 		return gangReport{Verdict: held}
 	}
 	leader := t.gangs.Leader(gangKey(key))
-	if verdict == (gang.Verdict{}) && t.index.lacksNodes(leader, members.Pending) {
+	if verdict == (gang.Verdict{}) && t.lacksNodes(leader, members.Pending) {
 		verdict = gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: kubescheduler.ErrNoNodesAvailable.Error()}
 	}
 	return gangReport{Verdict: verdict, leader: leader}
@@ -131,12 +131,12 @@ func (t *reporter) wordFor(key types.NamespacedName, g *gang.Group, members *gan
 
 // lacksNodes reports whether the leader was rejected because the cluster has no nodes. Without
 // nodes, the framework runs no plugin in the leader's cycle.
-func (r *clusterIndex) lacksNodes(leader string, pending []*corev1.Pod) bool {
+func (t *reporter) lacksNodes(leader string, pending []*corev1.Pod) bool {
 	i := slices.IndexFunc(pending, func(pod *corev1.Pod) bool { return string(pod.UID) == leader })
 	if i < 0 || !isUnschedulable(pending[i]) {
 		return false
 	}
-	nodes, err := r.nodes.List(labels.Everything())
+	nodes, err := t.index.nodes.List(labels.Everything())
 	return err == nil && len(nodes) == 0
 }
 
@@ -181,8 +181,8 @@ func isUnschedulable(pod *corev1.Pod) bool {
 
 // whyHeld returns the message for a member that is in its cycle, although another member plans for
 // the gang or the plan leaves the member out.
-func (o *placements) whyHeld(key types.NamespacedName, admission engine.Admission) string {
-	if v := o.gangs.Verdict(gangKey(key)); lacksRoom(v) {
+func (t *reporter) whyHeld(key types.NamespacedName, admission engine.Admission) string {
+	if v := t.gangs.Verdict(gangKey(key)); lacksRoom(v) {
 		return v.Message
 	}
 	if admission == engine.HoldForPlan {

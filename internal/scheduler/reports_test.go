@@ -465,15 +465,15 @@ func TestMemberThatComesTooSoon(t *testing.T) {
 	t.Parallel()
 	h := newHall(t)
 	h.gang("g", 1)
-	if got := h.sched.placements.whyHeld(key("g"), engine.HoldForLeader); strings.Contains(got, "another member") {
+	if got := h.sched.reporter.whyHeld(key("g"), engine.HoldForLeader); strings.Contains(got, "another member") {
 		t.Errorf("It hears %q", got)
 	}
-	if got := h.sched.placements.whyHeld(key("g"), engine.HoldForPlan); got != string(engine.HoldForPlan) {
+	if got := h.sched.reporter.whyHeld(key("g"), engine.HoldForPlan); got != string(engine.HoldForPlan) {
 		t.Errorf("It hears %q", got)
 	}
 	h.sched.gangs.SetVerdict(gangKey(key("g")), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "no room"})
 	for _, a := range []engine.Admission{engine.HoldForLeader, engine.HoldForPlan} {
-		if got := h.sched.placements.whyHeld(key("g"), a); got != "no room" {
+		if got := h.sched.reporter.whyHeld(key("g"), a); got != "no room" {
 			t.Errorf("It hears %q of a gang that finds no room", got)
 		}
 	}

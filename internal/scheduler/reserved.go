@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -80,7 +79,7 @@ func (p *Plugin) holders(pre *preemptor, kept []*engine.Reservation, classes []s
 		return nil
 	}
 	held := slices.DeleteFunc(heldFrom(p.sched.reserved.On(node), info, pre.standing(), ""), func(r *engine.Reservation) bool {
-		return p.sched.index.owns(pre, podIn(r))
+		return p.sched.index.owns(pre.key, podIn(r))
 	})
 	held = append(held, keptOn(kept, node)...)
 	isKept := slices.ContainsFunc(classes, func(c snapshot.Class) bool {
@@ -102,15 +101,6 @@ func (p *Plugin) holders(pre *preemptor, kept []*engine.Reservation, classes []s
 	}
 	return names
 }
-
-// podInfoIn returns the PodInfo of a reservation's pod.
-func podInfoIn(r *engine.Reservation) fwk.PodInfo {
-	info, _ := r.Pod.(fwk.PodInfo)
-	return info
-}
-
-// podIn returns the pod of a reservation. The informer may have a newer version of the pod.
-func podIn(r *engine.Reservation) *corev1.Pod { return podInfoIn(r).GetPod() }
 
 // reserveRooms replaces all reservations of a workload. It makes no reservation for pods that the
 // engine does not know; see [stepper.ensurePresent].

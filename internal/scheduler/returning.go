@@ -35,13 +35,3 @@ func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) b
 	}
 	return found
 }
-
-// awaitsRejected reports whether a member was rejected at Permit and still has its node. If so, it
-// records that the gang waits until the member gives up the node. Call it only for members that
-// have a node. A member that failed before Permit has given up its node, although it may be marked
-// as rejected.
-func (o *placements) awaitsRejected(uid types.UID, key types.NamespacedName) bool {
-	o.rejecting.Lock()
-	defer o.rejecting.Unlock()
-	return o.records.IsRejected(string(uid)) && o.records.Awaits(string(uid), gangKey(key))
-}

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 	"k8s.io/utils/clock"
 
@@ -68,49 +67,23 @@ func crowdedOut(node fwk.NodeInfo, reserved []*engine.Reservation, seekerOf func
 // pods are gone. A node with a dip counts with its previous capacity. Deleted nodes are left to
 // releaseLost. It uses the informers and the assumed pods instead of a cycle's snapshot, so any
 // goroutine may call it.
-func (b *ledger) crowdedOutOn(node string) []*engine.Reservation {
-	reserved := b.reserved.On(node)
+func (rs *rooms) crowdedOutOn(node string) []*engine.Reservation {
+	reserved := rs.reserved.On(node)
 	if len(reserved) == 0 {
 		return nil
 	}
-	info := b.placements.staying(node)
+	info := rs.placements.staying(node)
 	if info == nil {
 		return nil
 	}
-	info.SetNode(b.dips.without(info.Node()))
+	info.SetNode(rs.dips.without(info.Node()))
 	return crowdedOut(info, reserved, func(r *engine.Reservation) *seeker {
-		counted := b.index.profiles.Resources(podIn(r).Spec.SchedulerName)
+		counted := rs.index.profiles.Resources(podIn(r).Spec.SchedulerName)
 		if counted == nil {
 			return nil
 		}
 		return seekerOf(podInfoIn(r), r.Standing, counted)
 	})
-}
-
-// staying returns a NodeInfo with the bound and assumed pods that are not terminating; nil for a
-// node that does not exist.
-func (o *placements) staying(name string) *framework.NodeInfo {
-	node, err := o.index.nodes.Get(name)
-	if err != nil {
-		return nil
-	}
-	info, seen := framework.NewNodeInfo(), sets.New[string]()
-	info.SetNode(node)
-	// List the assumed pods first. A pod that is bound between the two reads is then among the
-	// bound pods.
-	var assumed []*corev1.Pod
-	for _, key := range o.records.AssumedOn(name) {
-		if pod, ok := o.index.podOf(key); ok {
-			assumed = append(assumed, pod)
-		}
-	}
-	for _, pod := range slices.Concat(o.index.podsOn(name), assumed) {
-		if !seen.Has(string(pod.UID)) && !o.isLeaving(pod) {
-			info.AddPod(pod)
-		}
-		seen.Insert(string(pod.UID))
-	}
-	return info
 }
 
 // releaseCrowded releases reservations that no longer fit on their nodes, of as few workloads as
@@ -143,7 +116,7 @@ func (rs *rooms) firstCrowded(node string, done sets.Set[workload.Key]) (workloa
 	if !rs.isShared(node, done) {
 		return workload.Key{}, nil, false
 	}
-	for _, r := range rs.ledger.crowdedOutOn(node) {
+	for _, r := range rs.crowdedOutOn(node) {
 		if key, ok := rs.reserved.KeyOf(r.UID); ok && !done.Has(key) {
 			return key, r, true
 		}
@@ -172,7 +145,7 @@ func (rs *rooms) releaseCrowdedOut(key workload.Key, crowded *engine.Reservation
 	}
 	happened(logOf(context.Background(), key), "Released the room that was reserved for a workload", why)
 	if key.Gang {
-		rs.placements.reportLost(nameOf(key), why)
+		rs.releases.reportLost(nameOf(key), why)
 	}
 	rs.releases.all(key, why)
 	if !rs.waits.Evicting(key) {
@@ -280,7 +253,7 @@ func (ns *nodeWatch) review(now time.Time) {
 // the snapshot of its cycle was older than the informers.
 func (rs *rooms) replanCrowded(key workload.Key) {
 	for _, r := range rs.reserved.Of(key) {
-		if rs.doubted.isRecent(r.Node) && slices.ContainsFunc(rs.ledger.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
+		if rs.doubted.isRecent(r.Node) && slices.ContainsFunc(rs.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
 			rs.waits.Gather(key, rs.clock.Now().Add(mostCacheDelay))
 			return
 		}

@@ -20,7 +20,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/runs"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
-	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // Scheduler connects the components that the plugins of all profiles share, and runs the main loop.
@@ -160,7 +159,7 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 	h.placements = &placements{index: r, gangs: h.gangs, records: h.records, leaving: h.leaving, clock: h.clock}
 	h.ledger = &ledger{
 		index: r, placements: h.placements, gangs: h.gangs, leaving: h.leaving, records: h.records,
-		quotas: h.quotas, reserved: h.reserved, dips: h.dips,
+		quotas: h.quotas, reserved: h.reserved, dips: h.dips, engine: e, clock: h.clock,
 	}
 	h.dips.latest = func(name string) (*corev1.Node, time.Time) {
 		if h.index.nodes == nil {
@@ -172,10 +171,6 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 	}
 	if h.refused == nil {
 		h.refused = eviction.NewRefusals(h.clock)
-	}
-	h.ledger.backsOff = func(key workload.Key) bool {
-		_, paused := h.engine.Pause(key, h.clock.Now())
-		return paused
 	}
 	h.reporter = &reporter{
 		index: r, placements: h.placements, ledger: h.ledger, gangs: h.gangs, records: h.records,

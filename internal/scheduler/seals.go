@@ -81,11 +81,3 @@ func (ss *seals) of(pod *corev1.Pod) gang.Seal {
 func (sp *surplus) goesWhole(g *gang.Group) bool {
 	return g.Whole && !sp.runs.Current(g, sp.clock.Now()).Sealed.Split
 }
-
-// sealedQueue returns the queue in the seal of a pod that is bound or assumed; "" for none.
-func (o *placements) sealedQueue(pod *corev1.Pod) string {
-	if name := gang.QueueInSeal(pod); name != "" {
-		return name
-	}
-	return gang.SealedQueue(o.records.SealOf(string(pod.UID)))
-}

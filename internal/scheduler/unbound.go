@@ -115,7 +115,7 @@ func (ps *pauses) failedAfterDecision(profile framework.Framework, pod *corev1.P
 		return status
 	}
 	backing := engine.Backing{Initial: args.Retry.InitialBindingBackoff.Duration, Max: args.Retry.MaxBindingBackoff.Duration}
-	if n := ps.unbound.Fails(key, f, ps.index.stateOf(key), backing, ps.clock.Now()); n > 0 {
+	if n := ps.unbound.Fails(key, f, ps.stateOf(key), backing, ps.clock.Now()); n > 0 {
 		ps.metrics.Unbound(typeOf(key), n, pod.Spec.SchedulerName)
 		happened(logOf(context.Background(), key), "A preemption did not end in a binding", f.Message, "stage", f.Stage)
 	}
@@ -189,11 +189,11 @@ func (ps *pauses) endEarly(key workload.Key, of string) {
 
 // stateOf returns a text that identifies the state of a gang's PodGroup; see stateOfGroup. It
 // returns "" for a single pod, because the handlers see each change of a pod.
-func (r *clusterIndex) stateOf(key workload.Key) string {
+func (ps *pauses) stateOf(key workload.Key) string {
 	if !key.Gang {
 		return ""
 	}
-	g, ok := r.groups.Group(nameOf(key))
+	g, ok := ps.index.groups.Group(nameOf(key))
 	if !ok {
 		return ""
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/leaving"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -281,11 +280,4 @@ func (pw *podWatch) left(pod *corev1.Pod) {
 	if key, ok := pw.index.groupOf(pod); ok {
 		pw.memberships.left(key, pod)
 	}
-}
-
-// through returns the number of members that have passed their cycles: they have a node, are
-// assumed on one, or have succeeded. A member that is being deleted stays assumed until the
-// framework forgets it. It does not count, because later members must replace it.
-func (o *placements) through(members *gang.Members) int {
-	return members.Placed() + len(o.assumed(members))
 }

@@ -1,0 +1,125 @@
+package scheduler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// members returns the members of a group as planning counts them. Members that will terminate are
+// in Terminating, so no member is placed beside them. The assumed pods are read before the
+// informer. So a member that is bound between the two reads is counted in any case.
+func (o *placements) members(key types.NamespacedName) gang.Members {
+	reserved := sets.New(typed(o.gangs.Reserved(gangKey(key)))...)
+	m := o.index.lister.Members(key)
+	m.Reserved = reserved
+	m.Assigned, m.Terminating = o.leaving.Part(m.Assigned, m.Terminating)
+	return m
+}
+
+// typed converts UIDs of the engine to the type of the API.
+func typed(pods []engine.UID) []types.UID {
+	out := make([]types.UID, len(pods))
+	for i, uid := range pods {
+		out[i] = types.UID(uid)
+	}
+	return out
+}
+
+// through returns the number of members that have passed their cycles: they have a node, are
+// assumed on one, or have succeeded. A member that is being deleted stays assumed until the
+// framework forgets it. It does not count, because later members must replace it.
+func (o *placements) through(members *gang.Members) int {
+	return members.Placed() + len(o.assumed(members))
+}
+
+// atMost returns an upper bound of the number of members that will have passed their cycles. It
+// counts placed and planned members. It also counts assumed members that a preemptor may still
+// return to the queue to use their room.
+func (o *placements) atMost(key types.NamespacedName, members *gang.Members) int {
+	count := members.Placed() + o.gangs.Planned(gangKey(key))
+	o.rejecting.Lock()
+	defer o.rejecting.Unlock()
+	for _, pod := range members.Pending {
+		if members.Reserved.Has(pod.UID) && !o.records.IsRejected(string(pod.UID)) {
+			count++
+		}
+	}
+	return count
+}
+
+// running returns the number of running members of a group, without terminating members.
+func (o *placements) running(key types.NamespacedName) int {
+	running := 0
+	for _, pod := range o.members(key).Assigned {
+		if pod.Status.Phase == corev1.PodRunning {
+			running++
+		}
+	}
+	return running
+}
+
+// isPartlyThrough reports whether some members of a gang are placed, but fewer than it needs.
+func (o *placements) isPartlyThrough(key workload.Key) bool {
+	g, ok := o.index.groups.Group(nameOf(key))
+	if !ok {
+		return false
+	}
+	members := o.members(g.Key)
+	return o.through(&members) > 0 && o.missing(g, &members) > 0
+}
+
+// isStuckWith reports whether a pod is a member of a group whose plan has been rejected twice.
+func (o *placements) isStuckWith(pod *corev1.Pod, group types.NamespacedName) bool {
+	key, ok := o.index.groupOf(pod)
+	return ok && key == group && o.gangs.Stuck(gangKey(key))
+}
+
+// awaitsRejected reports whether a member was rejected at Permit and still has its node. If so, it
+// records that the gang waits until the member gives up the node. Call it only for members that
+// have a node. A member that failed before Permit has given up its node, although it may be marked
+// as rejected.
+func (o *placements) awaitsRejected(uid types.UID, key types.NamespacedName) bool {
+	o.rejecting.Lock()
+	defer o.rejecting.Unlock()
+	return o.records.IsRejected(string(uid)) && o.records.Awaits(string(uid), gangKey(key))
+}
+
+// sealedQueue returns the queue in the seal of a pod that is bound or assumed; "" for none.
+func (o *placements) sealedQueue(pod *corev1.Pod) string {
+	if name := gang.QueueInSeal(pod); name != "" {
+		return name
+	}
+	return gang.SealedQueue(o.records.SealOf(string(pod.UID)))
+}
+
+// departureOf returns whether planning counts a pod as running, terminating or overdue. A
+// terminating pod is overdue if its node does not respond, a finalizer keeps it, or its grace
+// period is too long.
+func (o *placements) departureOf(pod *corev1.Pod) snapshot.Departure {
+	switch {
+	case pod.DeletionTimestamp != nil && o.leaving.IsOverdue(pod.UID):
+		return snapshot.Overdue
+	case o.leavesLate(pod):
+		return snapshot.LeavesLate
+	case pod.DeletionTimestamp != nil || o.leaving.Has(pod):
+		return snapshot.Leaves
+	default:
+		return snapshot.Stays
+	}
+}
+
+// leavesLate reports whether the grace period of a terminating pod is longer than planning waits.
+// Such a pod counts as usage of its queue from the beginning, because its owner may have chosen the
+// period.
+func (o *placements) leavesLate(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && o.index.profiles.DepartureLimits().Cut(pod)
+}
+
+// isLeaving reports whether planning counts a pod as gone because it is terminating.
+func (o *placements) isLeaving(pod *corev1.Pod) bool { return o.departureOf(pod).IsLeaving() }
