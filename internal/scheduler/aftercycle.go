@@ -9,6 +9,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -17,7 +18,7 @@ import (
 // and retries pods that were rejected. Permit, PostFilter and the failure handler report to it. Its
 // neighbor [pauses] handles failures after a decision. It is safe for concurrent use.
 type cycles struct {
-	index       *clusterIndex
+	index       *cluster.Index
 	gangs       *engine.Gangs
 	records     *engine.Pods
 	reserved    *engine.Reservations
@@ -113,7 +114,7 @@ func (cs *cycles) outcomeUnknown(key workload.Key, pod *corev1.Pod) {
 func (p *Plugin) show(key workload.Key, pod *corev1.Pod, node string) *fwk.PostFilterResult {
 	if node != "" {
 		p.sched.records.Shows(string(pod.UID), key)
-		if p.sched.index.inflates(pod) {
+		if p.sched.index.Inflates(pod) {
 			// The framework would rank the nomination by the pod's own priority, which is too high
 			// here. The reservation keeps the room instead, and the evictor writes the nomination
 			// to the API.
@@ -127,7 +128,7 @@ func (p *Plugin) show(key workload.Key, pod *corev1.Pod, node string) *fwk.PostF
 // retries the workload. The framework wrote the nomination at the end of the cycle, after the
 // reservation had ended.
 func (cs *cycles) releaseNominated(key workload.Key, pod *corev1.Pod) {
-	if cs.records.IsAssumed(string(pod.UID)) || cs.reserved.Has(string(pod.UID)) || !cs.index.awaitsPlace(pod) {
+	if cs.records.IsAssumed(string(pod.UID)) || cs.reserved.Has(string(pod.UID)) || !cs.index.AwaitsPlace(pod) {
 		return
 	}
 	cs.releases.withdraw([]*corev1.Pod{pod})
@@ -147,12 +148,12 @@ func (cs *cycles) releaseNominated(key workload.Key, pod *corev1.Pod) {
 //
 // The plugin that rejected the pod retries it after a change.
 func (cs *cycles) rejectedEarly(key workload.Key, pod *corev1.Pod) {
-	if !cs.reserved.Has(string(pod.UID)) || cs.waits.Evicting(key) || cs.records.IsAssumed(string(pod.UID)) || !cs.index.awaitsPlace(pod) {
+	if !cs.reserved.Has(string(pod.UID)) || cs.waits.Evicting(key) || cs.records.IsAssumed(string(pod.UID)) || !cs.index.AwaitsPlace(pod) {
 		return
 	}
 	const why = "another plugin rejects the pod regardless of free capacity"
 	happened(logOf(context.Background(), key), "Took a promise back", why)
-	if g := cs.index.gangOf(pod); g != nil {
+	if g := cs.index.GangOf(pod); g != nil {
 		if _, planned := cs.gangs.PlannedNode(gangKey(g.Key), string(pod.UID)); planned {
 			// The pod's cycle has ended, so planFailed gets no failed member. Retry the pod here.
 			if cs.releases.planFailed(g, nil, "member "+pod.Name+" is refused: "+why); !cs.gangs.Stuck(gangKey(g.Key)) {

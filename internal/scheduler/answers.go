@@ -16,15 +16,15 @@ import (
 
 // Members lists the members of a group.
 func (h *Scheduler) Members(key types.NamespacedName) gang.Members {
-	return h.index.lister.Members(key)
+	return h.index.Lister.Members(key)
 }
 
 // Anchored returns the pods with an anchor, including finished pods. An anchor is a key that the
 // pods of a derived group share; see [gang.Derived].
-func (h *Scheduler) Anchored(anchor string) []*corev1.Pod { return h.index.lister.Anchored(anchor) }
+func (h *Scheduler) Anchored(anchor string) []*corev1.Pod { return h.index.Lister.Anchored(anchor) }
 
 // PriorityOf returns the effective priority of a pod.
-func (h *Scheduler) PriorityOf(pod *corev1.Pod) int32 { return h.index.priorityOf(pod) }
+func (h *Scheduler) PriorityOf(pod *corev1.Pod) int32 { return h.index.PriorityOf(pod) }
 
 // KnowsDisruption reports whether planning already counts the disrupted members of a PodGroup as
 // gone.
@@ -36,37 +36,37 @@ func (h *Scheduler) Quotas() *queue.Ledger { return h.quotas }
 
 // QueueOf returns the leaf queue that a pod counts for; "" for none. It is the queue of the pod's
 // group, of the pod's label, or the default queue of the namespace.
-func (h *Scheduler) QueueOf(pod *corev1.Pod) string { return h.ledger.queueOf(pod) }
+func (h *Scheduler) QueueOf(pod *corev1.Pod) string { return h.ledger.QueueOf(pod) }
 
 // QueueLabel returns the key of the label that names a queue, for the pod's profile.
-func (h *Scheduler) QueueLabel(pod *corev1.Pod) string { return h.index.queueLabel(pod) }
+func (h *Scheduler) QueueLabel(pod *corev1.Pod) string { return h.index.QueueLabel(pod) }
 
 // QueueNamedBy returns the queue that a pod itself names.
-func (h *Scheduler) QueueNamedBy(pod *corev1.Pod) string { return h.index.namedQueue(pod) }
+func (h *Scheduler) QueueNamedBy(pod *corev1.Pod) string { return h.index.NamedQueue(pod) }
 
 // QueueNamedByGroup returns the queue that a group names, or else the default queue of its
 // namespace.
 func (h *Scheduler) QueueNamedByGroup(g *gang.Group) string {
-	return h.quotas.NameFor(h.ledger.workOfGroup(g))
+	return h.quotas.NameFor(h.ledger.WorkOfGroup(g))
 }
 
 // MinRuntime returns the longest protection that min-runtimes give a running group. If no queue
 // sets a min-runtime, the arguments of the members' profile count. The preemptor's profile does not
 // matter.
 func (h *Scheduler) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
-	return h.ledger.minRuntime(g, members)
+	return h.ledger.MinRuntime(g, members)
 }
 
 // Orphaned returns the reason why a group's running members do not count for the queue that the
 // group names. The Verdict is zero if they do count. before is true if this reason was reported
 // already.
 func (h *Scheduler) Orphaned(g *gang.Group, before bool) gang.Verdict {
-	return h.ledger.orphaned(g, before)
+	return h.ledger.Orphaned(g, before)
 }
 
 // GangGatedBy returns the reason why other plugins gate all pending members of a gang.
 func (h *Scheduler) GangGatedBy(members *gang.Members) string {
-	return h.index.gangGatedBy(members)
+	return h.index.GangGatedBy(members)
 }
 
 // BlockedDriver returns the reason why the bound on drivers blocks a pod; the zero Verdict if it
@@ -120,9 +120,9 @@ func (h *Scheduler) GroupSaved(key types.NamespacedName) { h.cluster.GroupChange
 // TerminationTimeout returns how long planning waits for terminating pods after their grace period.
 // It is the longest time of all profiles. Any goroutine may call it.
 func (h *Scheduler) TerminationTimeout() time.Duration {
-	return h.index.profiles.DepartureLimits().Timeout
+	return h.index.Profiles.DepartureLimits().Timeout
 }
 
 // MaxGracePeriod returns the longest grace period that planning waits for. It is the longest period
 // of all profiles. Any goroutine may call it.
-func (h *Scheduler) MaxGracePeriod() time.Duration { return h.index.profiles.DepartureLimits().Grace }
+func (h *Scheduler) MaxGracePeriod() time.Duration { return h.index.Profiles.DepartureLimits().Grace }

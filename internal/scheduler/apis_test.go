@@ -12,6 +12,7 @@ import (
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
@@ -84,7 +85,7 @@ func TestLowestMemberMayBeReserved(t *testing.T) {
 	g.Priority, g.PodPriorities = nil, true
 	r.create(inSpec(pod("g-0", "", "1", 9), "g"), inSpec(pod("g-1", "", "1", 2), "g"))
 	r.sched.gangs.Reserve(gangKey(g.Key), "uid-g-1", "node-0")
-	m := r.sched.placements.members(g.Key)
+	m := r.sched.placements.Members(g.Key)
 	if pre := r.plugin.gangPreemptor(g, &m); pre.priority != 2 || len(pre.pods) != 1 {
 		t.Errorf("%d members stand at %d, want 1 at 2", len(pre.pods), pre.priority)
 	}
@@ -175,7 +176,7 @@ func TestOnlyOutcome(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out := onlyOutcome(c.pod, underived{})
+			out := onlyOutcome(c.pod, cluster.Underived{})
 			got, ok := out.(*corev1.Pod)
 			if !ok {
 				t.Fatalf("Got %T", out)

@@ -32,7 +32,7 @@ func (gs *gates) retry() {
 		return
 	}
 	for _, key := range gs.gangs.Unled() {
-		if members := gs.placements.members(nameOf(key)); len(members.Pending) > 0 && !gs.waits.Evicting(key) {
+		if members := gs.placements.Members(nameOf(key)); len(members.Pending) > 0 && !gs.waits.Evicting(key) {
 			gs.retries.soon(nameOf(key))
 		}
 	}
@@ -50,26 +50,26 @@ func (gs *gates) retry() {
 // ReprieveGate gates do not get the events of other plugins.
 func (gs *gates) retryLed(lead *engine.Lead) {
 	key := nameOf(lead.Gang)
-	g, ok := gs.index.groups.Group(key)
+	g, ok := gs.index.Groups.Group(key)
 	if !ok || gs.waits.Evicting(lead.Gang) || gs.turns.Holds(lead.Gang) {
 		return
 	}
-	members := gs.placements.members(key)
+	members := gs.placements.Members(key)
 	if lead.Yielded {
 		if _, _, verdict := gs.of(key); verdict != (gang.Verdict{}) {
 			// The gate blocks the gang. The gang is retried when the gate's cause ends.
 			return
 		}
 		able := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool {
-			return members.Reserved.Has(pod.UID) || !gs.index.entersQueue(pod)
+			return members.Reserved.Has(pod.UID) || !gs.index.EntersQueue(pod)
 		})
-		if len(able) > 0 && len(able) >= gs.placements.lacking(g, &members, able) {
+		if len(able) > 0 && len(able) >= gs.placements.Lacking(g, &members, able) {
 			gs.retries.soon(key)
 		}
 		return
 	}
 	at := slices.IndexFunc(members.Pending, func(pod *corev1.Pod) bool { return string(pod.UID) == lead.Leader })
-	if at >= 0 && !members.Reserved.Has(members.Pending[at].UID) && !gs.index.entersQueue(members.Pending[at]) {
+	if at >= 0 && !members.Reserved.Has(members.Pending[at].UID) && !gs.index.EntersQueue(members.Pending[at]) {
 		gs.retries.nextLeader(key, members.Pending[at].UID)
 	}
 }

@@ -140,7 +140,7 @@ func (p *Plugin) scheduleRetry(made *cycleDecision) {
 		if pre.pause == nil || at.Before(pre.pause.Until) {
 			waits.WaitUntil(pre.key, engine.ProtectionEnds, at)
 		}
-	} else if !p.sched.ledger.isCharged(pre.queue, pre.pods) {
+	} else if !p.sched.ledger.IsCharged(pre.queue, pre.pods) {
 		waits.Gather(pre.key, p.sched.clock.Now().Add(chargeDelay))
 	}
 	mayBeLifted := slices.ContainsFunc(d.Protected, func(c core.RuleCount) bool { return c.Rule.MayBeLifted() })
@@ -269,7 +269,7 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	p.sched.waits.RetryAtEach(key, related)
 	// A pod that has gone since the snapshot causes no further event, so it is handled here.
 	for _, pod := range slices.Concat(pods, made.related) {
-		now, err := p.sched.index.pods.Pods(pod.Namespace).Get(pod.Name)
+		now, err := p.sched.index.Pods.Pods(pod.Namespace).Get(pod.Name)
 		switch {
 		case err != nil || now.UID != pod.UID:
 			now := p.sched.clock.Now()
@@ -279,7 +279,7 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 				// busy queue.
 				p.sched.waits.Gather(key, now.Add(cacheDelay(now.Sub(p.sched.leaving.GoneSince(pod.UID, now)))))
 			}
-		case !p.sched.placements.isLeaving(now):
+		case !p.sched.placements.IsLeaving(now):
 			p.sched.departures.stays(pod)
 		}
 	}
@@ -306,7 +306,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken leaving.T
 		Decision:    made.decision,
 		Victims:     byUID(made.victims),
 		Nominations: nominations,
-		Groups:      p.sched.index.groupsOf(made.victims),
+		Groups:      p.sched.index.GroupsOf(made.victims),
 		Seen:        made.view.seen,
 		Profile:     p.handle.ProfileName(),
 	}
@@ -392,7 +392,7 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 // eviction has not begun keep running, so other preemptors that count on their room are retried.
 func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Pod, taken leaving.Taken, begun sets.Set[types.UID]) {
 	// Check the pods, because another workload may have the preemptor's name by now.
-	if slices.ContainsFunc(pre.pods, p.sched.index.awaitsPlace) {
+	if slices.ContainsFunc(pre.pods, p.sched.index.AwaitsPlace) {
 		p.sched.waits.ResolveVictims(pre.key)
 	}
 	// Release the reservations pod by pod. Newer members of the gang, and pods that have changed
@@ -451,7 +451,7 @@ func (p *Plugin) needed(made *cycleDecision, pods []*corev1.Pod) map[string]bool
 		}
 	}
 	for _, pod := range pods {
-		now, err := p.sched.index.pods.Pods(pod.Namespace).Get(pod.Name)
+		now, err := p.sched.index.Pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID || now.Spec.NodeName == "" {
 			delete(needed, string(pod.UID))
 		}

@@ -417,7 +417,7 @@ func preempting(t *testing.T) (*rig, *corev1.Pod) {
 func TestNominationsThatOutliveTheirRoom(t *testing.T) {
 	t.Parallel()
 	r, p := preempting(t)
-	r.sched.steps.step(engine.Releases{Key: r.sched.index.keyOf(p)})
+	r.sched.steps.step(engine.Releases{Key: r.sched.index.KeyOf(p)})
 	before := len(r.evictor.taken())
 	r.finish(0, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
 	taken := r.evictor.taken()[before:]

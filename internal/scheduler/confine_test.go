@@ -76,7 +76,7 @@ func TestLooksAtOneNode(t *testing.T) {
 		t.Errorf("While its victim is there, it is held to %q", sets.List(got))
 	}
 	r.remove(victim)
-	r.eventually("its victim is known to have gone", func() bool { return !r.sched.waits.WaitsForVictims(r.sched.index.keyOf(preemptor)) })
+	r.eventually("its victim is known to have gone", func() bool { return !r.sched.waits.WaitsForVictims(r.sched.index.KeyOf(preemptor)) })
 	if got := looksAt(); !got.Equal(sets.New("node-0")) {
 		t.Errorf("Once it has gone, it looks at %q", sets.List(got))
 	}

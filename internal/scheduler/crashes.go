@@ -32,7 +32,7 @@ func (ps *pauses) followStart(before, after *corev1.Pod) {
 	if !bound && crashed == nil && isReady(before) == isReady(after) && before.Status.Phase == after.Status.Phase {
 		return
 	}
-	key, now := ps.index.keyOf(after), ps.clock.Now()
+	key, now := ps.index.KeyOf(after), ps.clock.Now()
 	if bound {
 		if !key.Gang {
 			ps.engine.Crashes.Inherits(key, controllerOf(after), now)
@@ -56,7 +56,7 @@ func (ps *pauses) memberEnds(pod *corev1.Pod) {
 	if ps.engine.Crashes.IsEmpty() {
 		return
 	}
-	if key := ps.index.keyOf(pod); key.Gang && ps.engine.Crashes.Has(key) {
+	if key := ps.index.KeyOf(pod); key.Gang && ps.engine.Crashes.Has(key) {
 		ps.engine.Crashes.Observes(key, ps.isWorking(key, pod), ps.clock.Now())
 	}
 }
@@ -73,7 +73,7 @@ func (ps *pauses) startEnds(pod *corev1.Pod) {
 	case pod.Status.Phase == corev1.PodSucceeded:
 		ps.engine.Crashes.Succeeds(string(pod.UID))
 	case pod.Status.Phase == corev1.PodFailed:
-		key, f := ps.index.keyOf(pod), engine.Failure{Stage: "pod " + pod.Name, Message: "it failed"}
+		key, f := ps.index.KeyOf(pod), engine.Failure{Stage: "pod " + pod.Name, Message: "it failed"}
 		ps.crashed(key, ps.engine.Crashes.Fails(string(pod.UID), f, ps.stateOf(key), ps.clock.Now()), f)
 	}
 }
@@ -92,13 +92,13 @@ func (ps *pauses) isWorking(key workload.Key, pod *corev1.Pod) bool {
 		return isReady(pod)
 	}
 	name := nameOf(key)
-	g, ok := ps.index.groups.Group(name)
+	g, ok := ps.index.Groups.Group(name)
 	if !ok || !ps.engine.Crashes.Has(key) {
 		return false
 	}
-	members := ps.index.lister.Members(name)
+	members := ps.index.Lister.Members(name)
 	members.Assigned = slices.DeleteFunc(members.Assigned, func(member *corev1.Pod) bool { return !isReady(member) })
-	return gang.IsPlaced(g, ps.index.derived, &members)
+	return gang.IsPlaced(g, ps.index.Derived, &members)
 }
 
 // crashSentence returns a sentence that says until when a workload preempts nothing because of

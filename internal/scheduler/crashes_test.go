@@ -33,7 +33,7 @@ func (r *rig) changeStatus(name string, change func(*corev1.Pod)) {
 		r.t.Fatal(err)
 	}
 	r.eventually("the scheduler knows the status of "+name, func() bool {
-		known, err := r.sched.index.pods.Pods("ns").Get(name)
+		known, err := r.sched.index.Pods.Pods("ns").Get(name)
 		return err == nil && known.ResourceVersion == p.ResourceVersion
 	})
 	r.awaitHandlers()
@@ -75,7 +75,7 @@ func restarts(p *corev1.Pod) {
 func (r *rig) crashes(p *corev1.Pod, want int) {
 	r.t.Helper()
 	r.eventually(fmt.Sprintf("%d crashes count", want), func() bool {
-		pause, _ := r.sched.engine.Crashes.Pause(r.sched.index.keyOf(p), r.sched.clock.Now())
+		pause, _ := r.sched.engine.Crashes.Pause(r.sched.index.KeyOf(p), r.sched.clock.Now())
 		return pause.Crashes == want
 	})
 }
@@ -117,7 +117,7 @@ func TestCrashesAfterPreempting(t *testing.T) {
 			}
 			last := first[count-1]
 			r.changeStatus(last.Name, restarts)
-			if _, paused := r.sched.engine.Pause(r.sched.index.keyOf(last), r.sched.clock.Now()); paused {
+			if _, paused := r.sched.engine.Pause(r.sched.index.KeyOf(last), r.sched.clock.Now()); paused {
 				t.Error("It is paused after 1 crash, want 2")
 			}
 			r.changeStatus(last.Name, restarts)
@@ -175,13 +175,13 @@ func TestWorksAfterPreempting(t *testing.T) {
 		}},
 		"ready between": {crash: func(r *rig) {
 			r.changeStatus("p", readyIs(corev1.ConditionTrue))
-			r.sched.engine.Crashes.Observes(r.sched.index.keyOf(pod("p", "", "1", 10)), false, r.sched.clock.Now().Add(engine.SettledAfter))
+			r.sched.engine.Crashes.Observes(r.sched.index.KeyOf(pod("p", "", "1", 10)), false, r.sched.clock.Now().Add(engine.SettledAfter))
 			r.changeStatus("p", restarts)
 			r.changeStatus("p", restarts)
 		}},
 		"one with the next readiness": {crash: func(r *rig) {
 			r.changeStatus("p", func(p *corev1.Pod) { restarts(p); readyIs(corev1.ConditionTrue)(p) })
-			r.sched.engine.Crashes.Observes(r.sched.index.keyOf(pod("p", "", "1", 10)), false, r.sched.clock.Now().Add(engine.SettledAfter))
+			r.sched.engine.Crashes.Observes(r.sched.index.KeyOf(pod("p", "", "1", 10)), false, r.sched.clock.Now().Add(engine.SettledAfter))
 			r.changeStatus("p", restarts)
 			r.changeStatus("p", restarts)
 		}},

@@ -43,13 +43,13 @@ func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
 	}
 	p.sched.recorder.Looks()
 	p.sched.rooms.doubted.looks()
-	v := &decisionView{mark: p.sched.waits.Mark(), seen: p.sched.runs.Settle(p.sched.index.groups, p.sched.clock.Now())}
+	v := &decisionView{mark: p.sched.waits.Mark(), seen: p.sched.runs.Settle(p.sched.index.Groups, p.sched.clock.Now())}
 	p.sched.stale.look()
 	if err := p.sched.cluster.Level(infos, budgets); err != nil {
 		return nil, err
 	}
 	v.own = p.sched.reserved.Of(pre.key)
-	v.promised = slices.DeleteFunc(p.sched.nominations.allReservations(), func(one snapshot.RankedRoom) bool { return p.sched.index.owns(pre.key, one.Pod.GetPod()) })
+	v.promised = slices.DeleteFunc(p.sched.nominations.allReservations(), func(one snapshot.RankedRoom) bool { return p.sched.index.Owns(pre.key, one.Pod.GetPod()) })
 	if len(pre.pods) > 0 {
 		if v.kept, err = p.keptForLost(pre.groupKey(), pre.pods[0], pre.standing()); err != nil {
 			return nil, err
@@ -57,7 +57,7 @@ func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
 	}
 	v.promised = append(v.promised, promisedToLost(v.kept)...)
 	counting := v.promised
-	if p.sched.ledger.overtakesAtLimit(pre.candidate()) {
+	if p.sched.ledger.OvertakesAtLimit(pre.candidate()) {
 		counting = slices.DeleteFunc(slices.Clone(counting), func(one snapshot.RankedRoom) bool { return !isKept(&one, pre) })
 	}
 	v.View = p.sched.cluster.View(promisesTo(pre, counting))

@@ -33,7 +33,7 @@ func TestViewCountsWhatIsKept(t *testing.T) {
 			g := r.gangOf("g", 2, c.group)
 			all := members("g", 2, "1", c.pods)
 			r.create(all...)
-			m := r.sched.placements.members(g.Key)
+			m := r.sched.placements.Members(g.Key)
 			pre := r.plugin.gangPreemptor(g, &m)
 			r.snapshot()
 			r.plugin.reserve(t.Context(), &pre, []engine.Assignment{{Member: "uid-g-0", Node: "node-0"}, {Member: "uid-g-1", Node: "node-0"}})

@@ -9,6 +9,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/utils/clock"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -20,7 +21,7 @@ import (
 // plugin call it when a workload is bound or deleted. Its counterpart [engine.Waits] holds the
 // causes of the waits. It is safe for concurrent use.
 type recordedWaits struct {
-	index     *clusterIndex
+	index     *cluster.Index
 	decisions DecisionLog
 	clock     clock.WithTicker
 }
@@ -131,8 +132,8 @@ func (rw *recordedWaits) memberBound(key types.NamespacedName) {
 	if !rw.decisions.Awaits(work) {
 		return
 	}
-	g, ok := rw.index.groups.Group(key)
-	if members := rw.index.lister.Members(key); ok && g.IsGang() && gang.IsPlaced(g, rw.index.derived, &members) {
+	g, ok := rw.index.Groups.Group(key)
+	if members := rw.index.Lister.Members(key); ok && g.IsGang() && gang.IsPlaced(g, rw.index.Derived, &members) {
 		rw.decisions.EndWait(work, decisionlog.Bound, rw.clock.Now())
 	}
 }

@@ -14,7 +14,7 @@ import (
 // it longer, but has two drawbacks. An operator could not recreate a Queue that was deleted by
 // mistake. And the removal of the CRDs would wait for a scheduler that may no longer run.
 func (qc *queueChanges) deleted(q *v1alpha1.Queue) {
-	until := qc.clock.Now().Add(qc.index.profiles.DeletedTimeout())
+	until := qc.clock.Now().Add(qc.index.Profiles.DeletedTimeout())
 	if q.Annotations[v1alpha1.AnnotationConfirmDeletion] != "true" && qc.clock.Now().Before(until) && qc.quotas.KeepQueue(q.Name, until) {
 		klog.Background().Info("A Queue with running work was deleted; the work keeps its place for now, and others may preempt it after that",
 			"queue", klog.KObj(q), "until", until)

@@ -9,8 +9,8 @@ import (
 // owner of the pod. It retries the pod if the pod waited for this. before is the previous PodGroup;
 // was is false if there was none.
 func (pw *podWatch) membershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
-	if was && pw.index.trees != nil {
-		before = pw.index.trees.WorkloadOf(before)
+	if was && pw.index.Trees != nil {
+		before = pw.index.Trees.WorkloadOf(before)
 	}
 	pw.workloadChanged(listed, before, was)
 }
@@ -21,11 +21,11 @@ func (pw *podWatch) membershipChanged(listed *corev1.Pod, before types.Namespace
 // listed may be an outdated version of the pod. The pod may have been changed or deleted, and the
 // informer's handler may have seen that before this call.
 func (pw *podWatch) workloadChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
-	pod, exists := pw.index.podOf(podKey(listed))
+	pod, exists := pw.index.PodOf(podKey(listed))
 	if !exists {
 		pod = listed
 	}
-	now, is := pw.index.groupOf(pod)
+	now, is := pw.index.GroupOf(pod)
 	if was != is || before != now {
 		pw.memberships.regrouped(pod, before, was)
 		if is {
@@ -43,7 +43,7 @@ func (pw *podWatch) workloadChanged(listed *corev1.Pod, before types.NamespacedN
 	for exists {
 		pw.changed(pod, pod.Spec.NodeName == "")
 		var after *corev1.Pod
-		if after, exists = pw.index.podOf(podKey(pod)); after == pod {
+		if after, exists = pw.index.PodOf(podKey(pod)); after == pod {
 			break
 		} else if exists {
 			pod = after

@@ -189,9 +189,9 @@ func (d *dips) over(now time.Time) (nodes []string) {
 	return nodes
 }
 
-// without returns a node as if it had no dips: with its previous resources and without temporary
+// Without returns a node as if it had no dips: with its previous resources and without temporary
 // taints. Devices and volume drivers are not part of a Node.
-func (d *dips) without(node *corev1.Node) *corev1.Node {
+func (d *dips) Without(node *corev1.Node) *corev1.Node {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.catchUp(node.Name)

@@ -74,7 +74,7 @@ func TestDips(t *testing.T) {
 				if slices.Contains(over, "a") != step.over {
 					t.Errorf("After %d s, dips are over on %v", step.after, over)
 				}
-				if cpu := d.without(now).Status.Allocatable[corev1.ResourceCPU]; cpu.Cmp(resource.MustParse(step.counts)) != 0 {
+				if cpu := d.Without(now).Status.Allocatable[corev1.ResourceCPU]; cpu.Cmp(resource.MustParse(step.counts)) != 0 {
 					t.Errorf("After %d s, it counts for %s, want %s", step.after, cpu.String(), step.counts)
 				}
 			}
@@ -124,7 +124,7 @@ func TestTemporaryTaints(t *testing.T) {
 				d.follow(now, next, moment)
 				now = next
 				d.over(moment)
-				if got := d.without(now).Spec.Taints; len(got) != step.counts {
+				if got := d.Without(now).Spec.Taints; len(got) != step.counts {
 					t.Errorf("After %d s, it counts with the taints %v, want %d", step.after, got, step.counts)
 				}
 			}
@@ -152,7 +152,7 @@ func TestDipBeforeTheHandler(t *testing.T) {
 	}
 	d.follow(&corev1.Node{}, ready, began)
 	stored = less
-	if got := d.without(less); len(got.Spec.Taints) > 0 || got.Status.Allocatable.Cpu().Value() != 8 {
+	if got := d.Without(less); len(got.Spec.Taints) > 0 || got.Status.Allocatable.Cpu().Value() != 8 {
 		t.Errorf("The node counts with %v and %v", got.Spec.Taints, got.Status.Allocatable)
 	}
 	d.follow(ready, less, began.Add(time.Second))
@@ -169,7 +169,7 @@ func TestDipBeforeTheHandler(t *testing.T) {
 		t.Error("A replaced node has a dip")
 	}
 	stored = nil
-	if got := d.without(less); got != less {
+	if got := d.Without(less); got != less {
 		t.Error("A deleted node has a dip")
 	}
 }
@@ -292,7 +292,7 @@ func TestReplacedNodeHasNoDips(t *testing.T) {
 	t.Parallel()
 	r, p := waitingForRoom(t, "", nil)
 	r.sched.dips.forgetStore()
-	old, err := r.sched.index.nodes.Get("node-0")
+	old, err := r.sched.index.Nodes.Get("node-0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +360,7 @@ func (r *rig) dipsFor(lasts time.Duration, begin func(*corev1.Node)) {
 // retried. Then it ends the dip and checks that the pod is placed.
 func (r *rig) recovers(p *corev1.Pod, end func(*corev1.Node)) {
 	r.t.Helper()
-	r.sched.releases.review(r.sched.index.keyOf(p))
+	r.sched.releases.review(r.sched.index.KeyOf(p))
 	r.never("it gives up its room", 2*time.Second, func() bool {
 		r.cycles()
 		node, _ := r.reservedOn(p.UID)

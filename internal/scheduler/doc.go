@@ -13,10 +13,10 @@
 //     an order for an [Evictor] (carryout.go, with internal/eviction).
 //
 // All profiles of a process share a [Scheduler], which [Plugins] creates with the first profile.
-// Its state has three layers: [clusterIndex], [placements], [ledger]. Each layer holds the layers
-// before it in named fields, and no later layer. Above the layers are components with one subject
-// each. A component uses the layers and earlier components, and does not know the Scheduler. The
-// function connect (components.go) creates them in this order:
+// The state of the cluster is in three layers of internal/cluster: [cluster.Index],
+// [cluster.Placements] and [cluster.Ledger]. Above the layers are components with one subject each.
+// A component uses the layers and earlier components, and does not know the Scheduler. The function
+// connect (components.go) creates them in this order:
 //
 //   - [stepper] reports events to the engine, and carries out their effects.
 //   - [retries] moves pods to the active queue. [releases] ends reservations and plans.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -24,9 +25,9 @@ import (
 // drivers. It keeps no counts: each check derives them from the informers. It is safe for
 // concurrent use.
 type driverBounds struct {
-	index      *clusterIndex
-	placements *placements
-	ledger     *ledger
+	index      *cluster.Index
+	placements *cluster.Placements
+	ledger     *cluster.Ledger
 	gangs      *engine.Gangs
 	records    *engine.Pods
 	reserved   *engine.Reservations
@@ -64,7 +65,7 @@ func (s scope) String() string {
 }
 
 func (d *driverBounds) scopeOf(pod *corev1.Pod) scope {
-	if name := d.ledger.queueOf(pod); name != "" {
+	if name := d.ledger.QueueOf(pod); name != "" {
 		return scope{queue: name}
 	}
 	return scope{namespace: pod.Namespace}
@@ -85,19 +86,19 @@ type countingDriver struct {
 func (d *driverBounds) counting(of scope) []countingDriver {
 	now := d.clock.Now()
 	var out []countingDriver
-	for _, pod := range d.index.lister.Drivers(of.namespace) {
+	for _, pod := range d.index.Lister.Drivers(of.namespace) {
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
-		lead, ok := d.index.driverOf(pod)
+		lead, ok := d.index.DriverOf(pod)
 		if !ok || d.scopeOf(pod) != of {
 			continue
 		}
-		have, all := d.index.workersOf(pod, lead)
+		have, all := d.index.WorkersOf(pod, lead)
 		if have >= lead.Workers {
 			continue
 		}
-		counting := countingDriver{pod: pod, priority: d.index.priorityOf(pod), placed: d.hasPlace(pod)}
+		counting := countingDriver{pod: pod, priority: d.index.PriorityOf(pod), placed: d.hasPlace(pod)}
 		switch {
 		case pod.Spec.NodeName != "":
 			counting.until = d.countsUntil(pod, all > 0)
@@ -114,7 +115,7 @@ func (d *driverBounds) counting(of scope) []countingDriver {
 
 // hasPlace reports whether a driver has a node or a reservation.
 func (d *driverBounds) hasPlace(pod *corev1.Pod) bool {
-	key := d.index.keyOf(pod)
+	key := d.index.KeyOf(pod)
 	return pod.Spec.NodeName != "" || d.records.IsAssumed(string(pod.UID)) || len(d.reserved.Of(key)) > 0 || d.waits.Evicting(key)
 }
 
@@ -128,13 +129,13 @@ func (d *driverBounds) mayBeTried(pod *corev1.Pod) bool {
 		c.Reason != v1alpha1.ReasonDriversWithoutWorkers && c.Reason != v1alpha1.ReasonPending {
 		return false
 	}
-	return !d.placements.isBlockedByGroup(pod) && d.index.gatedBy(pod) == "" && (!d.ledger.asksForQueues() || d.ledger.claimOf(pod).Bar == gang.Verdict{})
+	return !d.placements.IsBlockedByGroup(pod) && d.index.GatedBy(pod) == "" && (!d.ledger.AsksForQueues() || d.ledger.ClaimOf(pod).Bar == gang.Verdict{})
 }
 
 // countsUntil returns the time until which a driver with a node, but with too few workers, counts
 // for the bound. hasCreated is true if the driver has created any worker.
 func (d *driverBounds) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
-	args := d.index.profiles.Of(pod.Spec.SchedulerName).Drivers
+	args := d.index.Profiles.Of(pod.Spec.SchedulerName).Drivers
 	if hasCreated {
 		return startOf(pod).Add(args.WorkersTimeout.Duration)
 	}
@@ -183,15 +184,15 @@ func (c *countingDriver) compare(pod *corev1.Pod, priority int32) int {
 // latest. The Verdict is zero for a pod that is not blocked. The time is zero if it is not known.
 // counting lists the drivers of a scope that lack workers.
 func (d *driverBounds) ahead(pod *corev1.Pod, counting func(scope) []countingDriver) (gang.Verdict, time.Time) {
-	lead, ok := d.index.driverOf(pod)
+	lead, ok := d.index.DriverOf(pod)
 	if !ok || d.hasPlace(pod) {
 		return gang.Verdict{}, time.Time{}
 	}
-	if _, all := d.index.workersOf(pod, lead); all > 0 {
+	if _, all := d.index.WorkersOf(pod, lead); all > 0 {
 		// The driver has created workers already, so blocking it would not keep room free for them.
 		return gang.Verdict{}, time.Time{}
 	}
-	of, priority, bound := d.scopeOf(pod), d.index.priorityOf(pod), int(*d.index.profiles.Of(pod.Spec.SchedulerName).Drivers.WithoutWorkers)
+	of, priority, bound := d.scopeOf(pod), d.index.PriorityOf(pod), int(*d.index.Profiles.Of(pod.Spec.SchedulerName).Drivers.WithoutWorkers)
 	var ahead, next []countingDriver
 	for _, other := range counting(of) {
 		switch {
@@ -267,11 +268,11 @@ func only(is bool, text string) string {
 // block returns the reason why a driver is blocked, and adds it to the waiting list as a cause. It
 // returns the zero Verdict for pods that are no drivers or are not blocked.
 func (d *driverBounds) block(pod *corev1.Pod) gang.Verdict {
-	if _, ok := d.index.driverOf(pod); !ok {
+	if _, ok := d.index.DriverOf(pod); !ok {
 		return gang.Verdict{}
 	}
 	v, until := d.ahead(pod, d.counting)
-	d.await(d.index.keyOf(pod), v, until)
+	d.await(d.index.KeyOf(pod), v, until)
 	return v
 }
 
@@ -293,7 +294,7 @@ func (d *driverBounds) await(key workload.Key, v gang.Verdict, until time.Time) 
 // blockSingle is block for a pod without a gang. A blocked driver gives up its turn, and the reason
 // is written to its condition.
 func (d *driverBounds) blockSingle(pod *corev1.Pod) gang.Verdict {
-	if _, ok := d.index.driverOf(pod); !ok {
+	if _, ok := d.index.DriverOf(pod); !ok {
 		return gang.Verdict{}
 	}
 	v := d.block(pod)
@@ -335,7 +336,7 @@ func (d *driverBounds) touch(pod *corev1.Pod) {
 	if !d.waits.Awaits(engine.Drivers) {
 		return
 	}
-	if _, isMember := d.index.groupOf(pod); !isMember && !gang.ConcernsDrivers(pod, d.index.derived) {
+	if _, isMember := d.index.GroupOf(pod); !isMember && !gang.ConcernsDrivers(pod, d.index.Derived) {
 		return
 	}
 	select {
@@ -361,8 +362,8 @@ func (d *driverBounds) retry() {
 			d.retryGang(key, counting)
 			continue
 		}
-		pod, ok := d.index.podOf(key)
-		if !ok || !d.index.awaitsPlace(pod) {
+		pod, ok := d.index.PodOf(key)
+		if !ok || !d.index.AwaitsPlace(pod) {
 			d.waits.Resolve(key, engine.Drivers)
 			continue
 		}
@@ -379,7 +380,7 @@ func (d *driverBounds) retry() {
 
 // retryGang is retry for a gang.
 func (d *driverBounds) retryGang(key workload.Key, counting func(scope) []countingDriver) {
-	members := d.placements.members(nameOf(key))
+	members := d.placements.Members(nameOf(key))
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
 			continue

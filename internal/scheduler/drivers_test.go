@@ -202,7 +202,7 @@ func TestBlockedDriverPreemptsNothing(t *testing.T) {
 	r.eventually("it says why and until when", func() bool {
 		r.cycles()
 		r.sched.reporter.tellBlocked()
-		if now, ok := r.sched.index.podOf(podKey(two[1])); ok {
+		if now, ok := r.sched.index.PodOf(podKey(two[1])); ok {
 			if c := scheduledCondition(now); c != nil {
 				said = c.Reason + ": " + c.Message
 			}
@@ -281,7 +281,7 @@ func TestDriversAhead(t *testing.T) {
 				}
 			}
 			r.eventually("all is known", func() bool {
-				return !slices.ContainsFunc(slices.Concat(two, tt.others), func(p *corev1.Pod) bool { _, known := r.sched.index.podOf(podKey(p)); return !known })
+				return !slices.ContainsFunc(slices.Concat(two, tt.others), func(p *corev1.Pod) bool { _, known := r.sched.index.PodOf(podKey(p)); return !known })
 			})
 			if v := r.sched.BlockedDriver(two[1]); (v != gang.Verdict{}) != tt.blocked {
 				t.Errorf("it is told %q, want blocked %v", v.Message, tt.blocked)

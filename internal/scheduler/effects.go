@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -14,7 +15,7 @@ import (
 // stepper reports events to the engine, and carries out their effects by apply. All components
 // share it. It is safe for concurrent use.
 type stepper struct {
-	index  *clusterIndex
+	index  *cluster.Index
 	engine *engine.Engine
 	clock  clock.WithTicker
 	// apply carries out an effect. It is the only call from a component to later ones.
@@ -79,7 +80,7 @@ func (h *Scheduler) apply(effect engine.Effect) {
 	case engine.Withdraw:
 		pods := make([]*corev1.Pod, len(effect.Rooms))
 		for i, r := range effect.Rooms {
-			pods[i] = podIn(r)
+			pods[i] = cluster.PodIn(r)
 		}
 		h.releases.withdraw(pods)
 		h.steps.step(engine.RoomFreed(effect))

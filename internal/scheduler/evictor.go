@@ -42,7 +42,7 @@ var (
 func (p *Plugin) Wants(order *eviction.Order) bool {
 	key := keyIn(&order.Decision)
 	return p.sched.wanted.asks(order, p.sched.reserved.Of(key), p.sched.clock, func() bool {
-		return p.sched.reserved.Keeps(nodesByUID(snapshot.Placed(&order.Decision))) && p.sched.ledger.invalidBecause(key) == "" && p.sched.placements.needs(key, &order.Decision)
+		return p.sched.reserved.Keeps(nodesByUID(snapshot.Placed(&order.Decision))) && p.sched.ledger.InvalidBecause(key) == "" && p.sched.placements.Needs(key, &order.Decision)
 	})
 }
 
@@ -106,14 +106,14 @@ func (w *wants) askAnew() { w.changes.Add(1) }
 // that the group must not be evicted now. For example, a new run of the group has begun, or the
 // order evicts the group as stale although the group is complete again.
 func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) bool {
-	g, ok := p.sched.index.workloadOf(group)
+	g, ok := p.sched.index.WorkloadOf(group)
 	return ok && (p.sched.runs.HasBegun(g, order.Seen, p.sched.clock.Now()) || p.sched.stale.isNoMore(order, g) || p.sched.victimPriorities.isRaisedAbove(order, g))
 }
 
 // isGuarded reports whether a min-runtime protects a group now. In this time, only surplus members
 // may be evicted.
 func (p *Plugin) isGuarded(group types.NamespacedName) bool {
-	g, ok := p.sched.index.groups.Group(group)
+	g, ok := p.sched.index.Groups.Group(group)
 	if !ok {
 		return false
 	}
@@ -122,8 +122,8 @@ func (p *Plugin) isGuarded(group types.NamespacedName) bool {
 	if start.IsZero() {
 		return false
 	}
-	members := p.sched.index.lister.Members(group)
-	return now.Before(start.Add(p.sched.ledger.protection(g, &members, profiles.MinRuntimeIn(p.args))))
+	members := p.sched.index.Lister.Members(group)
+	return now.Before(start.Add(p.sched.ledger.Protection(g, &members, profiles.MinRuntimeIn(p.args))))
 }
 
 // surplusIn returns the groups that a min-runtime protects and that lose only surplus members,
@@ -156,7 +156,7 @@ func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) [
 		left[u.PodGroup].Add(u.Role, runs)
 	}
 	return slices.DeleteFunc(guarded, func(group types.NamespacedName) bool {
-		g, ok := p.sched.index.groups.Group(group)
+		g, ok := p.sched.index.Groups.Group(group)
 		if !ok {
 			return true
 		}
@@ -168,22 +168,22 @@ func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) [
 // KeepsMinCount reports whether a group has enough running members, in total and in each role.
 // Terminating members do not count.
 func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
-	g, ok := p.sched.index.groups.Group(group)
+	g, ok := p.sched.index.Groups.Group(group)
 	if !ok {
 		return true
 	}
 	var left core.Headcount
-	members := p.sched.placements.members(group)
+	members := p.sched.placements.Members(group)
 	for _, pod := range members.Terminating {
 		// Adding 0 records the role, so that its need is checked even without a running member.
-		left.Add(p.sched.index.roleOf(g, pod), 0)
+		left.Add(p.sched.index.RoleOf(g, pod), 0)
 	}
 	for _, pod := range members.Assigned {
 		runs := 0
 		if pod.Status.Phase == corev1.PodRunning {
 			runs = 1
 		}
-		left.Add(p.sched.index.roleOf(g, pod), runs)
+		left.Add(p.sched.index.RoleOf(g, pod), runs)
 	}
 	return left.IsWhole(p.sched.surplus.countsBy(g))
 }
@@ -191,12 +191,12 @@ func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 // HasMoved reports whether a victim was returned to the queue and placed elsewhere, so that it is
 // no longer a victim.
 func (p *Plugin) HasMoved(victim *corev1.Pod) bool {
-	return !p.sched.leaving.Takes(victim.UID) && p.sched.index.exists(victim)
+	return !p.sched.leaving.Takes(victim.UID) && p.sched.index.Exists(victim)
 }
 
 // HasEnded reports whether a victim has finished or is deleted. The informer does not hold finished
 // pods.
-func (p *Plugin) HasEnded(victim *corev1.Pod) bool { return !p.sched.index.exists(victim) }
+func (p *Plugin) HasEnded(victim *corev1.Pod) bool { return !p.sched.index.Exists(victim) }
 
 // keyIn returns the key of the workload that a decision was made for.
 func keyIn(d *core.Decision) workload.Key {

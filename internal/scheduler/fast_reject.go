@@ -59,7 +59,7 @@ func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *core
 	// Check a pod with a reservation only while it waits for its victims. Once they are gone, the
 	// pod fits on its node, so the recorded failure of its requests is outdated.
 	promised := p.sched.reserved.Has(string(pod.UID)) || pod.Status.NominatedNodeName != ""
-	if len(p.unschedulable.asks) == 0 || promised && !p.sched.waits.WaitsForVictims(p.sched.index.keyOf(pod)) || !p.filtersResources() {
+	if len(p.unschedulable.asks) == 0 || promised && !p.sched.waits.WaitsForVictims(p.sched.index.KeyOf(pod)) || !p.filtersResources() {
 		return nil
 	}
 	a, err := askFor(pod)

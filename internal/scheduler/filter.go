@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
@@ -47,7 +48,7 @@ func (p *Plugin) restrictFilter(state fwk.CycleState, pod *corev1.Pod, but ...fu
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	s := seekerOf(pi, p.sched.ledger.standingOf(pod), p.resources)
+	s := seekerOf(pi, p.sched.ledger.StandingOf(pod), p.resources)
 	for _, say := range but {
 		say(s)
 	}
@@ -127,7 +128,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 		return nil
 	}
 	held := append(heldFrom(reserved, node, s.Standing, pod.UID), kept...)
-	if s.apart && slices.ContainsFunc(held, func(r *engine.Reservation) bool { return filters.IsClaimant(p.handle, podIn(r)) }) {
+	if s.apart && slices.ContainsFunc(held, func(r *engine.Reservation) bool { return filters.IsClaimant(p.handle, cluster.PodIn(r)) }) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) with devices or volumes that are kept for other pods")
 	}
 	if len(held) > 0 && !s.fitsBeside(node, held) {
@@ -163,7 +164,7 @@ func (s *seeker) fitsBeside(node fwk.NodeInfo, held []*engine.Reservation) bool 
 		}
 		left := of(room) - of(used)
 		for _, s := range held {
-			left -= of(podInfoIn(s).CalculateResource().Resource)
+			left -= of(cluster.PodInfoIn(s).CalculateResource().Resource)
 		}
 		return want <= left
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
@@ -19,7 +20,7 @@ import (
 // leaves finished pods out, but members that succeeded count towards minCount. Call start to run
 // the informer until ctx is done.
 func (in *Inputs) informerOfFinished(handle framework.Framework) (pods cache.SharedIndexInformer, start func(ctx context.Context)) {
-	derived := in.emptyIndex().derived
+	derived := cluster.DerivedOf(in.Derived, in.Trees)
 	factory := informers.NewSharedInformerFactoryWithOptions(handle.ClientSet(), 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			// Select by label only if every member has the label. No label selector finds members
@@ -101,7 +102,7 @@ func (pw *podWatch) memberFinished(obj any) {
 	}
 	pw.pauses.startEnds(pod)
 	pw.pauses.memberEnds(pod)
-	key, ok := pw.index.groupOf(pod)
+	key, ok := pw.index.GroupOf(pod)
 	if !ok {
 		return
 	}
@@ -109,7 +110,7 @@ func (pw *podWatch) memberFinished(obj any) {
 	pw.gangs.ResultKnown(gangKey(key), string(pod.UID))
 	pw.gangs.Touch(gangKey(key))
 	pw.memberships.regroup(key)
-	pw.ledger.updateGroupState(key)
+	pw.ledger.UpdateGroupState(key)
 	pw.memberships.review(key)
 	// The gate did not count the finished member before, so it may have blocked other members.
 	if pw.gangs.Idle(gangKey(key)) || isGateReason(pw.gangs.Verdict(gangKey(key)).Reason) {

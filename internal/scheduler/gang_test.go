@@ -193,7 +193,7 @@ func TestFailedEviction(t *testing.T) {
 			if len(r.evictor.orders) != 1 || len(r.evictor.orders[0].Victims) != 1 {
 				t.Fatalf("Orders are %+v", r.evictor.orders)
 			}
-			r.plugin.sched.retries.now(r.sched.index.keyOf(preemptor))
+			r.plugin.sched.retries.now(r.sched.index.KeyOf(preemptor))
 			if names := r.active(); len(names) != 0 {
 				t.Fatalf("%v may be scheduled while room is being made", names)
 			}
@@ -282,7 +282,7 @@ func TestVerdictOfAGangThatDoesNotFit(t *testing.T) {
 	r.create(pod("small", "g", "0", 0))
 	r.eventually("three are placed", func() bool {
 		r.cycles()
-		m := r.sched.placements.members(key("g"))
+		m := r.sched.placements.Members(key("g"))
 		return len(m.Assigned) == 3
 	})
 	if got := r.sched.gangs.Verdict(gangKey(key("g"))); got == (gang.Verdict{}) {
@@ -402,7 +402,7 @@ func TestMemberBoundMeanwhile(t *testing.T) {
 			t.Fatal(status)
 		}
 	}
-	known := r.sched.placements.members(g.Key)
+	known := r.sched.placements.Members(g.Key)
 	if len(known.Pending) != 3 || known.Reserved.Len() != 2 {
 		t.Fatalf("%d members are pending, and %d of them assumed; want 3 and 2", len(known.Pending), known.Reserved.Len())
 	}
@@ -417,7 +417,7 @@ func TestMemberBoundMeanwhile(t *testing.T) {
 	if pre.minCount != 0 || len(pre.pods) != 1 || pre.pods[0].Name != "g-2" {
 		t.Errorf("%d more members are needed, and %d can go; want none, and the surplus", pre.minCount, len(pre.pods))
 	}
-	if got := r.sched.placements.atMost(g.Key, &known); got != 2 {
+	if got := r.sched.placements.AtMost(g.Key, &known); got != 2 {
 		t.Errorf("At most %d members are through, want 2", got)
 	}
 }

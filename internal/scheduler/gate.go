@@ -14,6 +14,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -24,9 +25,9 @@ import (
 // queueing hints and the main loop ask it. [Gate] is the plugin that gates the pods. It is safe for
 // concurrent use.
 type gates struct {
-	index      *clusterIndex
-	placements *placements
-	ledger     *ledger
+	index      *cluster.Index
+	placements *cluster.Placements
+	ledger     *cluster.Ledger
 	quotas     *queue.Ledger
 	gangs      *engine.Gangs
 	reserved   *engine.Reservations
@@ -113,15 +114,15 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 // informer's version of the pod, because the queue may still have an earlier one. The retry that
 // follows a change of the pod would otherwise be lost.
 func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
-	return g.sched.gates.pod(g.sched.index.latest(pod))
+	return g.sched.gates.pod(g.sched.index.Latest(pod))
 }
 
 func (gs *gates) pod(pod *corev1.Pod) *fwk.Status {
 	gs.steps.ensurePresent(pod)
-	if v := gs.index.derived.Hold(pod); v != (gang.Verdict{}) {
+	if v := gs.index.Derived.Hold(pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
-	key, ok := gs.index.groupOf(pod)
+	key, ok := gs.index.GroupOf(pod)
 	if !ok {
 		if v := gs.queueBlocks(pod); v != (gang.Verdict{}) {
 			return gated(v.Message)
@@ -143,7 +144,7 @@ func (gs *gates) pod(pod *corev1.Pod) *fwk.Status {
 		return gated(verdict.Message)
 	}
 	gs.notHeldAnyMore(key)
-	if v := gang.Outranked(gs.index.derived, gs.index.groups, pod); v != (gang.Verdict{}) {
+	if v := gang.Outranked(gs.index.Derived, gs.index.Groups, pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
 	if !g.IsGang() {
@@ -151,7 +152,7 @@ func (gs *gates) pod(pod *corev1.Pod) *fwk.Status {
 	}
 	// Forget the turn of the single pod, because its group may have become a gang since.
 	gs.turns.Forget(podKey(pod))
-	if !gs.index.entersQueue(pod) {
+	if !gs.index.EntersQueue(pod) {
 		// Another plugin gates the pod, so the queue does not admit it. It must not become the
 		// leader.
 		return nil
@@ -162,7 +163,7 @@ func (gs *gates) pod(pod *corev1.Pod) *fwk.Status {
 	if gs.waitsForTurn(pod) {
 		return gated(holdForTurn)
 	}
-	a := gs.gangs.Admit(gangKey(key), string(pod.UID), gs.index.canLead(&members))
+	a := gs.gangs.Admit(gangKey(key), string(pod.UID), gs.index.CanLead(&members))
 	if a == engine.AdmitPlanned || a == engine.AdmitLeader {
 		return nil
 	}
@@ -184,7 +185,7 @@ func (gs *gates) single(pod *corev1.Pod) *fwk.Status {
 	if v := gs.drivers.blockSingle(pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
-	if gs.index.entersQueue(pod) && gs.waitsForTurn(pod) {
+	if gs.index.EntersQueue(pod) && gs.waitsForTurn(pod) {
 		return gated(holdForTurn)
 	}
 	return nil
@@ -200,10 +201,10 @@ const (
 // of returns a group, its current members, and the reason why they are blocked; the zero Verdict if
 // they are not. If the queue blocks the group, of adds that cause to the waiting list.
 func (gs *gates) of(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
-	members := gs.placements.members(key)
-	g, verdict := gs.placements.lacks(key, &members)
-	if verdict == (gang.Verdict{}) && gs.ledger.asksForQueues() {
-		claim := func() gang.Verdict { return gs.ledger.claimOfGroup(g, &members).Bar }
+	members := gs.placements.Members(key)
+	g, verdict := gs.placements.Lacks(key, &members)
+	if verdict == (gang.Verdict{}) && gs.ledger.AsksForQueues() {
+		claim := func() gang.Verdict { return gs.ledger.ClaimOfGroup(g, &members).Bar }
 		if claim() != (gang.Verdict{}) {
 			verdict = gs.askQueue(gangKey(key), engine.Access, claim)
 		}
@@ -223,11 +224,11 @@ func gated(why string) *fwk.Status {
 // represents reports whether the retry of a workload goes to this pod: a single pod, or the leader
 // of a gang. It is false while the workload waits for its turn.
 func (gs *gates) represents(pod *corev1.Pod) bool {
-	if gs.quotas.Used() && gs.turns.Holds(gs.index.keyOf(pod)) {
+	if gs.quotas.Used() && gs.turns.Holds(gs.index.KeyOf(pod)) {
 		return false
 	}
-	key, ok := gs.index.groupOf(pod)
-	if !ok || gs.index.gangOf(pod) == nil {
+	key, ok := gs.index.GroupOf(pod)
+	if !ok || gs.index.GangOf(pod) == nil {
 		return !gs.isEvictingFor(pod)
 	}
 	leader := gs.gangs.Leader(gangKey(key))
@@ -241,7 +242,7 @@ func (gs *gates) updated(pod *corev1.Pod, newObj any) bool {
 		return true
 	}
 	if changed, ok := newObj.(*corev1.Pod); ok && changed.UID == pod.UID {
-		if key, ok := gs.index.groupOf(pod); ok {
+		if key, ok := gs.index.GroupOf(pod); ok {
 			gs.retries.soon(key)
 		}
 	}

@@ -110,7 +110,7 @@ func TestBoundedGroup(t *testing.T) {
 			if (verdict.Reason == v1alpha1.ReasonPriorityAbovePods) != c.highWaits {
 				t.Errorf("the group hears %+v", verdict)
 			}
-			if v := gang.Outranked(r.sched.index.derived, r.sched.index.groups, low); (v != gang.Verdict{}) != c.lowWaits {
+			if v := gang.Outranked(r.sched.index.Derived, r.sched.index.Groups, low); (v != gang.Verdict{}) != c.lowWaits {
 				t.Errorf("the lower pod hears %+v", v)
 			}
 		})
@@ -145,7 +145,7 @@ func TestTriedWhileDevicesAreGivenBack(t *testing.T) {
 			if len(r.active()) > 0 {
 				t.Fatal("there is no room, and it is still tried")
 			}
-			m := r.sched.placements.members(g.Key)
+			m := r.sched.placements.Members(g.Key)
 			pre := r.plugin.gangPreemptor(g, &m)
 			running := r.sched.waits.StartEviction(pre.key)
 			if tt.meanwhile {

@@ -52,7 +52,7 @@ func TestLeaderThatIsGatedWhileItWaits(t *testing.T) {
 	for _, p := range all {
 		claiming(p, "of-"+p.Name)
 		r.createClaim(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "of-" + p.Name, UID: types.UID("claim-" + p.Name)}})
-		r.eventually("the claim is known", func() bool { return r.sched.index.entersQueue(p) })
+		r.eventually("the claim is known", func() bool { return r.sched.index.EntersQueue(p) })
 	}
 	r.create(all...)
 	r.eventually("the gang found no room", func() bool {
@@ -141,7 +141,7 @@ func (r *rig) generateClaim(name string) {
 		r.t.Fatal(err)
 	}
 	r.eventually("no other plugin gates "+name, func() bool {
-		now, err := r.sched.index.pods.Pods("ns").Get(name)
-		return err == nil && r.sched.index.entersQueue(now)
+		now, err := r.sched.index.Pods.Pods("ns").Get(name)
+		return err == nil && r.sched.index.EntersQueue(now)
 	})
 }

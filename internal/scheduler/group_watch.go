@@ -6,6 +6,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/changes"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -17,9 +18,9 @@ import (
 // and the retries of the members. The source of the groups calls changed, and the main loop calls
 // followDelayed. [podWatch] does the same for pods. It is safe for concurrent use.
 type groupWatch struct {
-	index            *clusterIndex
-	placements       *placements
-	ledger           *ledger
+	index            *cluster.Index
+	placements       *cluster.Placements
+	ledger           *cluster.Ledger
 	quotas           *queue.Ledger
 	cluster          *snapshot.Cache
 	engine           *engine.Engine
@@ -44,7 +45,7 @@ type groupWatch struct {
 // use the change at once. The other effects may come later if the PodGroup changes very often. Any
 // goroutine may call it once the scheduler runs.
 func (gw *groupWatch) changed(key types.NamespacedName) {
-	g, ok := gw.index.groups.Group(key)
+	g, ok := gw.index.Groups.Group(key)
 	if ok {
 		gw.gangs.Touch(gangKey(key))
 	} else {
@@ -72,9 +73,9 @@ func (gw *groupWatch) changed(key types.NamespacedName) {
 
 // follow applies the current state of a PodGroup to its members.
 func (gw *groupWatch) follow(key types.NamespacedName) {
-	g, ok := gw.index.groups.Group(key)
+	g, ok := gw.index.Groups.Group(key)
 	gw.pauses.groupChangedByOwner(key, g)
-	change := gw.ledger.chargeGroup(key)
+	change := gw.ledger.ChargeGroup(key)
 	gw.retries.atLimit(change.Eased)
 	gw.gangs.CheckReported(gangKey(key), gw.clock.Now())
 	minCount := 0
@@ -83,7 +84,7 @@ func (gw *groupWatch) follow(key types.NamespacedName) {
 	} else {
 		g = nil
 	}
-	if gw.gangs.NeedsMembers(gangKey(key), minCount) && len(gw.index.lister.Members(key).Assigned) > 0 {
+	if gw.gangs.NeedsMembers(gangKey(key), minCount) && len(gw.index.Lister.Members(key).Assigned) > 0 {
 		gw.retries.protectionEnded()
 	}
 	switch {
@@ -105,7 +106,7 @@ func (gw *groupWatch) follow(key types.NamespacedName) {
 		gw.recorded.end(gangKey(key), decisionlog.Gone)
 		gw.turns.Forget(gangKey(key))
 		gw.releases.all(gangKey(key), "it is no gang any more")
-		pending := gw.index.lister.Members(key).Pending
+		pending := gw.index.Lister.Members(key).Pending
 		if change.Moved {
 			for _, pod := range pending {
 				gw.releases.changedQueue(podKey(pod))
@@ -121,8 +122,8 @@ func (gw *groupWatch) updateNeeded(key types.NamespacedName, g *gang.Group) {
 	if gw.gangs.Planned(gangKey(key)) == 0 {
 		return
 	}
-	if members := gw.placements.members(key); gw.placements.through(&members) >= g.MinCount {
-		gw.gangs.SetNeeded(gangKey(key), gw.placements.lacking(g, &members, members.Unplaced()))
+	if members := gw.placements.Members(key); gw.placements.Through(&members) >= g.MinCount {
+		gw.gangs.SetNeeded(gangKey(key), gw.placements.Lacking(g, &members, members.Unplaced()))
 	}
 }
 
@@ -133,7 +134,7 @@ func (gw *groupWatch) joinedGang(key types.NamespacedName) {
 	if !queued && !promised {
 		return
 	}
-	for _, pod := range gw.index.lister.Members(key).Pending {
+	for _, pod := range gw.index.Lister.Members(key).Pending {
 		single := podKey(pod)
 		if queued {
 			gw.turns.Forget(single)
@@ -147,7 +148,7 @@ func (gw *groupWatch) joinedGang(key types.NamespacedName) {
 // replanShort releases a plan that has too few members because minCount was raised.
 func (gw *groupWatch) replanShort(key types.NamespacedName, g *gang.Group) {
 	planned := gw.gangs.PlannedMembers(gangKey(key))
-	if members := gw.placements.members(key); len(planned)+members.Reserved.Len() > 0 && gw.placements.isInPart(g, &members, planned) {
+	if members := gw.placements.Members(key); len(planned)+members.Reserved.Len() > 0 && gw.placements.IsInPart(g, &members, planned) {
 		gw.releases.plan(key, nil, "more members are needed than it was planned for")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/runs"
@@ -23,9 +24,9 @@ import (
 // Filter, the view of a decision and the order of the queue ask it. [staleGangs] allows the
 // preemption of the same gangs after a longer time. It is safe for concurrent use.
 type lostMembers struct {
-	index      *clusterIndex
-	placements *placements
-	ledger     *ledger
+	index      *cluster.Index
+	placements *cluster.Placements
+	ledger     *cluster.Ledger
 	gangs      *engine.Gangs
 	reserved   *engine.Reservations
 	runs       *runs.Reader
@@ -45,7 +46,7 @@ type healing struct {
 	// placed members.
 	lost []*corev1.Pod
 	// in is the topology domain that the missing members must join.
-	in domain
+	in cluster.Domain
 }
 
 // isKeptFrom reports whether a workload must not use the room that is kept for the gang. A workload
@@ -65,23 +66,23 @@ func (lm *lostMembers) healing() []healing {
 		return nil
 	}
 	now := lm.clock.Now()
-	lm.runs.SettleLost(lm.index.groups, now)
+	lm.runs.SettleLost(lm.index.Groups, now)
 	var out []healing
 	for _, key := range lm.gangs.Degraded() {
-		g, ok := lm.index.groups.Group(nameOf(key))
+		g, ok := lm.index.Groups.Group(nameOf(key))
 		if !ok || len(g.Disrupted) > 0 {
 			continue
 		}
-		degraded, members := lm.stale.degradedBy(g), lm.placements.members(g.Key)
+		degraded, members := lm.stale.degradedBy(g), lm.placements.Members(g.Key)
 		if degraded.Lacks == 0 || len(members.Assigned) == 0 {
 			continue
 		}
 		like := members.Assigned[0]
-		if args := lm.index.profiles.Of(like.Spec.SchedulerName); args == nil || now.Sub(degraded.Since) >= args.Gang.HealTimeout.Duration {
+		if args := lm.index.Profiles.Of(like.Spec.SchedulerName); args == nil || now.Sub(degraded.Since) >= args.Gang.HealTimeout.Duration {
 			continue
 		}
 		lost := lm.placeholdersOf(g, &members, degraded.Lacks-len(lm.reserved.Of(key)))
-		out = append(out, healing{group: g, standing: lm.ledger.standingOf(like), lost: lost, in: lm.index.domainOf(g.TopologyKey, members.Assigned)})
+		out = append(out, healing{group: g, standing: lm.ledger.StandingOf(like), lost: lost, in: lm.index.DomainOf(g.TopologyKey, members.Assigned)})
 	}
 	slices.SortFunc(out, func(a, b healing) int {
 		return cmp.Or(
@@ -97,11 +98,11 @@ func (lm *lostMembers) healing() []healing {
 func (lm *lostMembers) placeholdersOf(g *gang.Group, members *gang.Members, missing int) []*corev1.Pod {
 	waiting := slices.DeleteFunc(members.Unplaced(), func(pod *corev1.Pod) bool { return lm.reserved.Has(string(pod.UID)) })
 	gang.SortByAge(waiting)
-	// lacking sorts the pods: the pods that the gang needs by their roles come first.
-	lm.placements.lacking(g, members, waiting)
+	// Lacking sorts the pods: the pods that the gang needs by their roles come first.
+	lm.placements.Lacking(g, members, waiting)
 	out := waiting[:max(min(missing, len(waiting)), 0)]
-	parts := gang.PartsOf(g, lm.index.derived, members)
-	have := parts.Count(members.Assigned, members.Succeeded, lm.placements.assumed(members), out)
+	parts := gang.PartsOf(g, lm.index.Derived, members)
+	have := parts.Count(members.Assigned, members.Succeeded, lm.placements.Assumed(members), out)
 	gang.SortByAge(members.Assigned)
 	for i := len(out); i < missing; i++ {
 		at := slices.IndexFunc(members.Assigned, func(pod *corev1.Pod) bool { return parts.IsShort(parts.Of(pod), have) })
@@ -131,7 +132,7 @@ func (lm *lostMembers) isHealing(pod *corev1.Pod) bool {
 	if !lm.gangs.MayLack() {
 		return false
 	}
-	key, ok := lm.index.groupOf(pod)
+	key, ok := lm.index.GroupOf(pod)
 	return ok && !lm.gangs.DegradedSince(gangKey(key)).IsZero()
 }
 
@@ -180,7 +181,7 @@ func (p *Plugin) keptFromSingle(pod *corev1.Pod) ([]*engine.Reservation, error) 
 	if !p.sched.gangs.MayLack() {
 		return nil, nil
 	}
-	return p.keptForLost(p.sched.index.groupKeyOf(pod), pod, p.sched.ledger.standingOf(pod))
+	return p.keptForLost(p.sched.index.GroupKeyOf(pod), pod, p.sched.ledger.StandingOf(pod))
 }
 
 // keeping chooses nodes with room for lost members, as seen by the pod of one cycle.
@@ -216,18 +217,18 @@ func (k *keeping) keep(lost *corev1.Pod, of *healing) error {
 // nodeFor returns a node of a domain with room for a lost member; "" for none. It prefers a node
 // where the room does not hinder the requesting pod: the pod fits there beside the member, or does
 // not fit at all.
-func (k *keeping) nodeFor(r *engine.Reservation, s *seeker, in domain, infos []fwk.NodeInfo) (hindered string) {
+func (k *keeping) nodeFor(r *engine.Reservation, s *seeker, in cluster.Domain, infos []fwk.NodeInfo) (hindered string) {
 	for _, info := range infos {
 		name := info.Node().Name
-		if !in.has(info.Node()) || !s.fitsBeside(info, nil) {
+		if !in.Has(info.Node()) || !s.fitsBeside(info, nil) {
 			continue
 		}
 		held := slices.DeleteFunc(slices.Clone(k.p.sched.reserved.On(name)), func(other *engine.Reservation) bool { return isUsedOn(other, info) })
 		held = append(held, keptOn(k.kept, name)...)
-		if !s.fitsBeside(info, held) || !k.p.sched.index.couldRunOn(info.Node(), podIn(r)) {
+		if !s.fitsBeside(info, held) || !k.p.sched.index.CouldRunOn(info.Node(), cluster.PodIn(r)) {
 			continue
 		}
-		if k.asks.fitsBeside(info, append(held, r)) || !k.asks.fitsBeside(info, held) || !k.p.sched.index.couldRunOn(info.Node(), k.pod) {
+		if k.asks.fitsBeside(info, append(held, r)) || !k.asks.fitsBeside(info, held) || !k.p.sched.index.CouldRunOn(info.Node(), k.pod) {
 			return name
 		}
 		hindered = cmp.Or(hindered, name)
@@ -252,7 +253,7 @@ func (k *keeping) leaving() []fwk.NodeInfo {
 		if !leaves || overdue {
 			continue
 		}
-		if staying := k.p.sched.placements.staying(info.Node().Name); staying != nil {
+		if staying := k.p.sched.placements.Staying(info.Node().Name); staying != nil {
 			k.later = append(k.later, staying)
 		}
 	}
@@ -274,7 +275,7 @@ func keptOn(kept []*engine.Reservation, node string) (out []*engine.Reservation)
 func promisedToLost(kept []*engine.Reservation) []snapshot.RankedRoom {
 	out := make([]snapshot.RankedRoom, len(kept))
 	for i, r := range kept {
-		out[i] = snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: podInfoIn(r), Node: r.Node}, Priority: r.Priority}
+		out[i] = snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: cluster.PodInfoIn(r), Node: r.Node}, Priority: r.Priority}
 	}
 	return out
 }

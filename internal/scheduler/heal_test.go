@@ -129,7 +129,7 @@ func TestRoomIsKeptWhereItHindersLeast(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.eventually("the node is known", func() bool {
-			_, err := r.sched.index.nodes.Get(other.Name)
+			_, err := r.sched.index.Nodes.Get(other.Name)
 			return err == nil && r.upstream.Cache.NodeCount() > 2
 		})
 	}
@@ -153,7 +153,7 @@ func TestRoomIsKeptWhereItHindersLeast(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("the pod is leaving", func() bool {
-		now, err := r.sched.index.pods.Pods("ns").Get(filler.Name)
+		now, err := r.sched.index.Pods.Pods("ns").Get(filler.Name)
 		return err == nil && now.DeletionTimestamp != nil
 	})
 	if d := r.decideFor(lone); d.Outcome != core.Infeasible {

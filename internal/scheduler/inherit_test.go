@@ -49,7 +49,7 @@ func TestWhatIsInherited(t *testing.T) {
 			}
 			r.eventually("they are known", func() bool {
 				for _, p := range pods {
-					if !r.sched.index.exists(p) {
+					if !r.sched.index.Exists(p) {
 						return false
 					}
 				}

@@ -11,9 +11,7 @@ import (
 func gangKey(name types.NamespacedName) workload.Key { return gang.KeyOf(name) }
 
 // podKey returns the workload key of a pod that is scheduled alone.
-func podKey(pod *corev1.Pod) workload.Key {
-	return workload.Key{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
-}
+func podKey(pod *corev1.Pod) workload.Key { return gang.KeyOfPod(pod) }
 
 // nameOf returns the namespace and name of a workload's PodGroup or single pod.
 func nameOf(key workload.Key) types.NamespacedName { return gang.NameOf(key) }

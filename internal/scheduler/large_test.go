@@ -25,7 +25,7 @@ func (r *rig) dissolve(next func(left []*corev1.Pod) int, pods []*corev1.Pod) {
 		}
 		pods = slices.Delete(pods, i, i+1)
 		r.eventually(gone.Name+" has gone", func() bool {
-			_, err := r.sched.index.pods.Pods("ns").Get(gone.Name)
+			_, err := r.sched.index.Pods.Pods("ns").Get(gone.Name)
 			return err != nil && r.waiting() == 0
 		})
 	}

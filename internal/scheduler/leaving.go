@@ -15,7 +15,7 @@ import (
 // longer listed.
 func (ds *departures) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) {
 	for _, p := range ds.leaving.List(key, pods) {
-		if pod, err := ds.index.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID {
+		if pod, err := ds.index.Pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID {
 			ds.stays(pod)
 		}
 	}
@@ -33,18 +33,18 @@ func (ds *departures) sweep(now time.Time) {
 // stays retries and returns the workloads that count on the end of a pod that will not terminate.
 // It does nothing if the pod is terminating or gone. pod may be an old version from a snapshot.
 func (ds *departures) stays(pod *corev1.Pod) []workload.Key {
-	now, err := ds.index.pods.Pods(pod.Namespace).Get(pod.Name)
-	if err != nil || now.UID != pod.UID || ds.placements.isLeaving(now) {
+	now, err := ds.index.Pods.Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || now.UID != pod.UID || ds.placements.IsLeaving(now) {
 		return nil
 	}
 	ds.cluster.NodeChanged(pod.Spec.NodeName)
 	ds.rooms.doubt(now.Spec.NodeName)
 	misled := retriedBy(ds.steps.step(engine.VictimStays{Pod: string(pod.UID)}))
 	// Work at its limit may count on the end of a pod on any node.
-	ds.retries.atLimit(ds.quotas.LimitsOn(ds.ledger.queueOf(now)))
-	if g := ds.index.gangOf(now); g != nil {
+	ds.retries.atLimit(ds.quotas.LimitsOn(ds.ledger.QueueOf(now)))
+	if g := ds.index.GangOf(now); g != nil {
 		// The pod does not terminate, so other members of its gang can be placed again.
-		ds.ledger.updateGroupState(g.Key)
+		ds.ledger.UpdateGroupState(g.Key)
 		ds.retries.soon(g.Key)
 	}
 	return misled

@@ -73,7 +73,7 @@ func TestUnwantedIsNoFailure(t *testing.T) {
 		r.create(on(pod("v", "", "1", 0), "node-0"))
 		p := newPreemptor(r)
 		r.create(p)
-		o := r.sched.index.keyOf(p)
+		o := r.sched.index.KeyOf(p)
 		for i := range 3 {
 			r.eventually("it is tried", func() bool { return len(r.active()) > 0 })
 			r.cycle()
@@ -110,8 +110,8 @@ func TestNothingIsPromisedToThoseWhoHaveLeft(t *testing.T) {
 		r.create(p)
 		r.snapshot()
 		pre := r.plugin.podPreemptor(p)
-		if g := r.sched.index.gangOf(p); g != nil {
-			m := r.sched.placements.members(g.Key)
+		if g := r.sched.index.GangOf(p); g != nil {
+			m := r.sched.placements.Members(g.Key)
 			pre = r.plugin.gangPreemptor(g, &m)
 		}
 		made, err := r.plugin.decide(t.Context(), pre)
@@ -142,7 +142,7 @@ func TestPlanForThoseWhoHaveLeft(t *testing.T) {
 	all := members("g", 2, "1", 10)
 	r.create(all...)
 	r.snapshot()
-	known := r.sched.placements.members(g.Key)
+	known := r.sched.placements.Members(g.Key)
 	r.remove(all[1])
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
 	if _, status := r.plugin.planGang(t.Context(), framework.NewCycleState(), all[0], g, &known); !status.IsSuccess() {
@@ -201,7 +201,7 @@ func TestPromiseToANamesake(t *testing.T) {
 		r.eventually("it is not wanted any more", func() bool { return !r.wants(0) })
 		// Wait until the old gang is forgotten. Until then, a new gang of the same name waits for
 		// the end of the old gang's evictions.
-		r.eventually("it is forgotten", func() bool { return !r.sched.waits.Evicting(r.sched.index.keyOf(p)) })
+		r.eventually("it is forgotten", func() bool { return !r.sched.waits.Evicting(r.sched.index.KeyOf(p)) })
 		// The new workload does not need the first victim, which is on another node.
 		next := again(newPreemptor(r))
 		next.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-1"}
@@ -214,11 +214,11 @@ func TestPromiseToANamesake(t *testing.T) {
 		if !r.wants(1) {
 			t.Error("The namesake has lost what it was promised")
 		}
-		if !r.sched.waits.Evicting(r.sched.index.keyOf(next)) {
+		if !r.sched.waits.Evicting(r.sched.index.KeyOf(next)) {
 			t.Error("The namesake is let through while room is being made for it")
 		}
 		r.succeed(1)
-		if r.sched.waits.Evicting(r.sched.index.keyOf(next)) {
+		if r.sched.waits.Evicting(r.sched.index.KeyOf(next)) {
 			t.Error("The namesake is held back when its own calls are done")
 		}
 	})
@@ -279,7 +279,7 @@ func TestGangThatLeavesWhileItIsPlanned(t *testing.T) {
 	all := members("g", 1, "1", 10)
 	r.create(all...)
 	r.snapshot()
-	known := r.sched.placements.members(g.Key)
+	known := r.sched.placements.Members(g.Key)
 	r.remove(all[0])
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
 	r.plugin.planGang(t.Context(), framework.NewCycleState(), all[0], g, &known)
@@ -372,7 +372,7 @@ func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 	v := pod("v", "", "1", 0)
 	h.engine.Step(time.Time{}, engine.PodArrives{Pod: string(v.UID), Key: podKey(v), Group: workload.Key{}})
 	h.steps.step(engine.PodAssumes{Pod: string(v.UID), Key: podKey(v), Node: "node-0"})
-	h.index.pods = oneNamespace{pods: &boundMeanwhile{sched: h, pod: v}}
+	h.index.Pods = oneNamespace{pods: &boundMeanwhile{sched: h, pod: v}}
 	if p := (&Plugin{sched: h, handle: nobodyWaits{}}); p.TurnBack(v) {
 		t.Error("A pod that is bound is turned back")
 	}
@@ -397,7 +397,7 @@ func TestThoseWhoHaveLeftAreNotThrough(t *testing.T) {
 		again(p)
 	}
 	r.create(after...)
-	known := r.sched.placements.members(g.Key)
+	known := r.sched.placements.Members(g.Key)
 	if pre := r.plugin.gangPreemptor(g, &known); pre.minCount != 2 {
 		t.Errorf("%d more members are needed, want 2", pre.minCount)
 	}
@@ -454,7 +454,7 @@ func TestCacheThatIsBehind(t *testing.T) {
 		// A backoff takes at least one second, so a retry within half a second shows that the
 		// preemptor is not in backoff.
 		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Second/2, true, func(context.Context) (bool, error) {
-			return r.sched.waits.WaitsFor(r.sched.index.keyOf(p), engine.Pause) || slices.Contains(r.active(), p.Name), nil
+			return r.sched.waits.WaitsFor(r.sched.index.KeyOf(p), engine.Pause) || slices.Contains(r.active(), p.Name), nil
 		})
 		if err != nil {
 			t.Error("It backs off")
@@ -518,7 +518,7 @@ func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
 			all := members("g", 2, "1", 10)
 			r.create(all...)
 			r.snapshot()
-			known := r.sched.placements.members(g.Key)
+			known := r.sched.placements.Members(g.Key)
 			made, err := r.plugin.decide(t.Context(), r.plugin.gangPreemptor(g, &known))
 			if err != nil {
 				t.Fatal(err)
@@ -571,11 +571,11 @@ func TestQueueThatGoesWhileAGangIsPlanned(t *testing.T) {
 
 // isIn reports whether the informer has the pod, and the pod is a member of the group.
 func isIn(r *rig, group types.NamespacedName, pod *corev1.Pod) bool {
-	now, ok := r.sched.index.podOf(podKey(pod))
+	now, ok := r.sched.index.PodOf(podKey(pod))
 	if !ok {
 		return false
 	}
-	of, isMember := r.sched.index.groupOf(now)
+	of, isMember := r.sched.index.GroupOf(now)
 	return isMember && of == group
 }
 
@@ -591,7 +591,7 @@ func TestMemberThatComesWhileAGangIsDecided(t *testing.T) {
 		r.create(pod("small", "g", "1", 0))
 		// When the engine knows the member, the handlers of this package have handled its event.
 		r.eventually("the engine knows the member", func() bool {
-			small, err := r.sched.index.pods.Pods("ns").Get("small")
+			small, err := r.sched.index.Pods.Pods("ns").Get("small")
 			return err == nil && r.sched.engine.IsPresent(podKey(small))
 		})
 	}

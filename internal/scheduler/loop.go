@@ -127,14 +127,14 @@ func (gs *gates) waitsForTurn(pod *corev1.Pod) bool {
 	if !gs.quotas.Used() {
 		return false
 	}
-	claim := gs.ledger.claimOf(pod)
-	name, key := claim.Queue, gs.index.keyOf(pod)
+	claim := gs.ledger.ClaimOf(pod)
+	name, key := claim.Queue, gs.index.KeyOf(pod)
 	if name == "" || claim.Bar != (gang.Verdict{}) {
 		// The pod may have belonged to a queue before.
 		gs.turns.Forget(key)
 		return false
 	}
-	if len(gs.reserved.Of(key)) > 0 || key.Gang && gs.placements.isPartlyThrough(key) {
+	if len(gs.reserved.Of(key)) > 0 || key.Gang && gs.placements.IsPartlyThrough(key) {
 		// A gang that runs in part needs no turn, because its placed members are useless until it
 		// is whole. It may still be queued: for its surplus, after a recall, or from the time
 		// before this scheduler led. Nothing has retried the gang while it was queued, so retry it
@@ -142,7 +142,7 @@ func (gs *gates) waitsForTurn(pod *corev1.Pod) bool {
 		if gs.turns.TurnOf(key, name) == admission.Admitted {
 			return false
 		}
-		if gs.turns.AdmitDirectly(gs.placements.waiter(key, pod, name), gs.clock.Now()) && key.Gang {
+		if gs.turns.AdmitDirectly(gs.placements.Waiter(key, pod, name), gs.clock.Now()) && key.Gang {
 			gs.retries.soon(nameOf(key))
 		}
 		return false
@@ -154,7 +154,7 @@ func (gs *gates) waitsForTurn(pod *corev1.Pod) bool {
 		return true
 	case admission.NotEntered:
 	}
-	waiter := gs.placements.waiter(key, pod, name)
+	waiter := gs.placements.Waiter(key, pod, name)
 	passes := gs.plenty.isAdmittedFreely(pod, &waiter)
 	if !passes {
 		gs.turns.Enter(waiter, gs.clock.Now())
@@ -182,11 +182,11 @@ func (t *reporter) tellOfTurns() {
 			}
 			continue
 		}
-		pod, ok := t.index.podOf(w.Key)
+		pod, ok := t.index.PodOf(w.Key)
 		if !ok || pod.Spec.NodeName != "" {
 			continue
 		}
-		if recorder := t.index.profiles.Recorder(pod.Spec.SchedulerName); recorder != nil {
+		if recorder := t.index.Profiles.Recorder(pod.Spec.SchedulerName); recorder != nil {
 			recorder.Eventf(pod, nil, corev1.EventTypeNormal, "WaitingForTurn", "Scheduling", "%s", message)
 		}
 	}

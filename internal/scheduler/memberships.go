@@ -6,6 +6,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -17,9 +18,9 @@ import (
 // group. [podWatch] and [groupWatch] call it after each such change, and the plugin calls it at the
 // end of a decision. It is safe for concurrent use.
 type memberships struct {
-	index      *clusterIndex
-	placements *placements
-	ledger     *ledger
+	index      *cluster.Index
+	placements *cluster.Placements
+	ledger     *cluster.Ledger
 	quotas     *queue.Ledger
 	cluster    *snapshot.Cache
 	gangs      *engine.Gangs
@@ -38,10 +39,10 @@ type memberships struct {
 // reservations if another change requires that.
 func (ms *memberships) leftDuring(key types.NamespacedName, members []*corev1.Pod) {
 	for _, pod := range members {
-		now, ok := ms.index.podOf(podKey(pod))
-		if !ok || !ms.index.awaitsPlace(now) {
+		now, ok := ms.index.PodOf(podKey(pod))
+		if !ok || !ms.index.AwaitsPlace(now) {
 			ms.left(key, pod)
-		} else if of, isMember := ms.index.groupOf(now); !isMember || of != key {
+		} else if of, isMember := ms.index.GroupOf(now); !isMember || of != key {
 			ms.regrouped(now, key, true)
 		}
 	}
@@ -52,11 +53,11 @@ func (ms *memberships) leftDuring(key types.NamespacedName, members []*corev1.Po
 func (ms *memberships) left(key types.NamespacedName, pod *corev1.Pod) {
 	ms.records.LeavesPlan(string(pod.UID))
 	disturbed := ms.gangs.MemberLeaves(gangKey(key), string(pod.UID))
-	ms.ledger.updateGroupState(key)
+	ms.ledger.UpdateGroupState(key)
 	// Read the plan before the members. A member in its cycle may then count twice, but is never
 	// missed.
 	planned := ms.gangs.PlannedMembers(gangKey(key))
-	members := ms.placements.members(key)
+	members := ms.placements.Members(key)
 	if members.Total() == 0 {
 		ms.dropGang(key)
 		return
@@ -71,7 +72,7 @@ func (ms *memberships) left(key types.NamespacedName, pod *corev1.Pod) {
 	ms.regroup(key)
 	ms.review(key)
 	if disturbed {
-		if g, ok := ms.index.groups.Group(key); ok && ms.placements.isInPart(g, &members, planned) {
+		if g, ok := ms.index.Groups.Group(key); ok && ms.placements.IsInPart(g, &members, planned) {
 			ms.releases.plan(key, nil, "member "+pod.Name+" has gone")
 		} else {
 			// The members at Permit may have waited only for this member.
@@ -90,18 +91,18 @@ func (ms *memberships) dropGang(key types.NamespacedName) {
 	ms.steps.step(engine.GroupLeaves{Group: gangKey(key)})
 	ms.recorded.end(gangKey(key), decisionlog.Gone)
 	// A member may have arrived during this call and lost its turn, so retry all pending members.
-	ms.retries.activate(ms.index.lister.Members(key).Pending...)
+	ms.retries.activate(ms.index.Lister.Members(key).Pending...)
 }
 
 // endTurns ends the turn of a gang if all its members have nodes, so that the gang does not keep
 // other workloads waiting.
 func (ms *memberships) endTurns(key types.NamespacedName) {
-	if !ms.quotas.Used() || ms.quotas.Pends(key) || len(ms.index.lister.Members(key).Pending) > 0 {
+	if !ms.quotas.Used() || ms.quotas.Pends(key) || len(ms.index.Lister.Members(key).Pending) > 0 {
 		return
 	}
 	ms.turns.Forget(gangKey(key))
 	// A member may have arrived and begun to wait for a turn during this call.
-	ms.retries.activate(ms.index.lister.Members(key).Pending...)
+	ms.retries.activate(ms.index.Lister.Members(key).Pending...)
 }
 
 // review releases the reservations of a gang that cannot use them, for example because it lacks
@@ -111,11 +112,11 @@ func (ms *memberships) review(key types.NamespacedName) {
 	if len(ms.reserved.Of(gangKey(key))) == 0 {
 		return
 	}
-	g, ok := ms.index.groups.Group(key)
+	g, ok := ms.index.Groups.Group(key)
 	if !ok {
 		g = nil
 	}
-	members := ms.placements.membersAsReserved(key)
+	members := ms.placements.MembersAsReserved(key)
 	if v := gang.Gate(key, g, &members); v != (gang.Verdict{}) {
 		ms.releases.all(gangKey(key), v.Message)
 	}
@@ -128,7 +129,7 @@ func (ms *memberships) review(key types.NamespacedName) {
 //   - The protections of an incomplete group count from the time when its last member was
 //     scheduled.
 func (ms *memberships) regroup(key types.NamespacedName) {
-	g, ok := ms.index.groups.Group(key)
+	g, ok := ms.index.Groups.Group(key)
 	if !ok {
 		return
 	}
@@ -152,8 +153,8 @@ func (ms *memberships) regrouped(pod *corev1.Pod, before types.NamespacedName, w
 // retryMoved retries a pod whose group has changed, or may have changed. The scheduler's queue has
 // no event for changes of owners and annotations, and may get the new version of the pod late.
 func (ms *memberships) retryMoved(pod *corev1.Pod) {
-	now := ms.index.latest(pod)
-	if now.Spec.NodeName == "" && now.DeletionTimestamp == nil && ms.index.profiles.Of(now.Spec.SchedulerName) != nil {
-		ms.waits.Gather(ms.index.keyOf(now), ms.clock.Now().Add(chargeDelay))
+	now := ms.index.Latest(pod)
+	if now.Spec.NodeName == "" && now.DeletionTimestamp == nil && ms.index.Profiles.Of(now.Spec.SchedulerName) != nil {
+		ms.waits.Gather(ms.index.KeyOf(now), ms.clock.Now().Add(chargeDelay))
 	}
 }

@@ -26,8 +26,8 @@ func TestPodOnANodeThatDoesNotExist(t *testing.T) {
 	if err := nodes.Delete(t.Context(), "later", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.eventually("the node has gone", func() bool { return !r.sched.index.hasNode("later") })
-	if r.sched.ledger.recharge(ghost); !r.sched.quotas.IsOn(ghost.UID, "later") {
+	r.eventually("the node has gone", func() bool { return !r.sched.index.HasNode("later") })
+	if r.sched.ledger.Recharge(ghost); !r.sched.quotas.IsOn(ghost.UID, "later") {
 		t.Error("The pod may still run, and counts no more")
 	}
 }

@@ -31,7 +31,7 @@ func TestGroupThatGoes(t *testing.T) {
 		r.succeed(0)
 		r.cycles()
 		// From here on, only the departure of the pod may retry the preemptor.
-		r.sched.waits.Resolve(r.sched.index.keyOf(p), engine.Going)
+		r.sched.waits.Resolve(r.sched.index.KeyOf(p), engine.Going)
 		r.remove(group[2])
 		r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf(p.Name) == "node-0" })
 	})

@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -24,9 +25,9 @@ import (
 // [rooms] releases reservations on nodes that accept the pods but lack room. It is safe for
 // concurrent use.
 type nodeWatch struct {
-	index      *clusterIndex
-	placements *placements
-	ledger     *ledger
+	index      *cluster.Index
+	placements *cluster.Placements
+	ledger     *cluster.Ledger
 	quotas     *queue.Ledger
 	dips       *dips
 	handle     framework.Framework
@@ -128,7 +129,7 @@ func (ns *nodeWatch) releaseBlocked() {
 	}
 	for _, key := range ns.reserved.Keys() {
 		// Skip a workload with evictions under way. The end of the evictions reviews it.
-		if why := ns.placements.blockedBy(key); why != "" && !ns.waits.Evicting(key) {
+		if why := ns.placements.BlockedBy(key); why != "" && !ns.waits.Evicting(key) {
 			// The retry makes the workload report why it is blocked.
 			ns.releases.andRetry(key, why)
 		}
@@ -143,7 +144,7 @@ func (ns *nodeWatch) releaseLost() {
 	if !ns.reserved.Empty() {
 		for _, key := range ns.reserved.Keys() {
 			// Skip a workload with evictions under way. It is reviewed when they end.
-			if why := ns.ledger.lostNode(key); why != "" && !ns.waits.Evicting(key) {
+			if why := ns.ledger.LostNode(key); why != "" && !ns.waits.Evicting(key) {
 				ns.loseNode(key, why)
 			}
 		}
@@ -171,11 +172,11 @@ func (ns *nodeWatch) waitingOnLost() map[types.NamespacedName]string {
 	lost := make(map[types.NamespacedName]string)
 	ns.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		pod := w.GetPod()
-		key, ok := ns.index.groupOf(pod)
+		key, ok := ns.index.GroupOf(pod)
 		if !ok || pod.Spec.NodeName == "" || lost[key] != "" {
 			return
 		}
-		if why := cmp.Or(ns.ledger.turnsAway(pod.Spec.NodeName, pod), ns.ledger.splitOver(key)); why != "" {
+		if why := cmp.Or(ns.ledger.TurnsAway(pod.Spec.NodeName, pod), ns.ledger.SplitOver(key)); why != "" {
 			lost[key] = why
 		}
 	})
@@ -188,7 +189,7 @@ func (ns *nodeWatch) chargeOn(node string) {
 	if !ns.quotas.Used() {
 		return
 	}
-	for _, pod := range ns.index.podsOn(node) {
-		ns.ledger.recharge(pod)
+	for _, pod := range ns.index.PodsOn(node) {
+		ns.ledger.Recharge(pod)
 	}
 }

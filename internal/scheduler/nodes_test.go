@@ -35,7 +35,7 @@ func (r *rig) changeNode(name string, change func(*corev1.Node)) {
 		return known != nil && known.Spec.Unschedulable == got.Spec.Unschedulable && len(known.Spec.Taints) == len(got.Spec.Taints)
 	}
 	r.eventually("the change of "+name+" is known", func() bool {
-		known, err := r.sched.index.nodes.Get(name)
+		known, err := r.sched.index.Nodes.Get(name)
 		cached := r.upstream.Cache.Dump().Nodes[name]
 		return err == nil && isNew(known) && cached != nil && isNew(cached.Node())
 	})
@@ -48,7 +48,7 @@ func (r *rig) removeNode(name string) {
 	}
 	// The cache keeps an entry for a deleted node while pods are on the node.
 	r.eventually("the scheduler notices that "+name+" has gone", func() bool {
-		_, err := r.sched.index.nodes.Get(name)
+		_, err := r.sched.index.Nodes.Get(name)
 		for known, info := range r.upstream.Cache.Dump().Nodes {
 			if known == name && info.Node() != nil {
 				return false
@@ -163,7 +163,7 @@ func (r *rig) terminateWithin(name string, until time.Time, seconds *int64) {
 	}
 	r.eventually("it is known that "+name+" is terminating", func() bool {
 		known, err := r.upstream.Cache.GetPod(got)
-		listed, errOfList := r.sched.index.pods.Pods("ns").Get(name)
+		listed, errOfList := r.sched.index.Pods.Pods("ns").Get(name)
 		return err == nil && known.DeletionTimestamp != nil && errOfList == nil && listed.DeletionTimestamp != nil
 	})
 }
@@ -356,7 +356,7 @@ func TestPlannedOnALostNode(t *testing.T) {
 		_, settle := r.sched.cycles.attemptEnds(nil, p, fwk.NewStatus(fwk.Unschedulable))
 		settle()
 		r.eventually("nothing is promised", func() bool {
-			return r.sched.reserved.Empty() && len(r.nominatedTo(1)) == 0 && !r.sched.waits.WaitsForVictims(r.sched.index.keyOf(p))
+			return r.sched.reserved.Empty() && len(r.nominatedTo(1)) == 0 && !r.sched.waits.WaitsForVictims(r.sched.index.KeyOf(p))
 		})
 	})
 }
@@ -372,7 +372,7 @@ func TestTakenBackInItsCycle(t *testing.T) {
 		p := newPreemptor(r)
 		r.create(p)
 		r.terminate("v", time.Now())
-		key := r.sched.index.keyOf(p)
+		key := r.sched.index.KeyOf(p)
 		made := r.decide(p)
 		result, _ := r.plugin.carryOut(t.Context(), p, made)
 		// The cycle may record its wait for victims after the release of the reservation.
@@ -445,7 +445,7 @@ func TestNodeThatGrowsWhileVictimsLeave(t *testing.T) {
 		r.changeNode("node-0", offersCPU("5"))
 		r.eventually("no victim is needed", func() bool {
 			r.cycles()
-			key := r.sched.index.keyOf(p)
+			key := r.sched.index.KeyOf(p)
 			return r.sched.waits.WaitsForVictims(key) && !r.sched.waits.NeedsVictims(key)
 		})
 		r.remove(on(pod("v-1", "", "1", 0), "node-0"))

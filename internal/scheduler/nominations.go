@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -24,9 +25,9 @@ import (
 // and turns nominations of an earlier leader into reservations. The plugin calls it in each cycle.
 // [releases] deletes the nominations of reservations that end. It is safe for concurrent use.
 type nominations struct {
-	index      *clusterIndex
-	placements *placements
-	ledger     *ledger
+	index      *cluster.Index
+	placements *cluster.Placements
+	ledger     *cluster.Ledger
 	handle     framework.Framework
 	records    *engine.Pods
 	reserved   *engine.Reservations
@@ -41,13 +42,13 @@ func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle
 	var out []podstatus.Nomination
 	for _, pod := range pre.pods {
 		// The informer may have a newer version of the pod than the cycle.
-		now, err := p.sched.index.pods.Pods(pod.Namespace).Get(pod.Name)
+		now, err := p.sched.index.Pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID || now.Spec.NodeName != "" {
 			continue
 		}
 		out = append(out, podstatus.Nomination{
 			Pod: now, Node: nodes[pod.UID],
-			ByFramework: inCycle != nil && inCycle.UID == pod.UID && (nodes[pod.UID] == "" || !p.sched.index.inflates(pod)),
+			ByFramework: inCycle != nil && inCycle.UID == pod.UID && (nodes[pod.UID] == "" || !p.sched.index.Inflates(pod)),
 		})
 	}
 	return out
@@ -57,7 +58,7 @@ func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle
 // framework would keep the nomination from the start of the cycle, although its reservation may
 // have been released since.
 func (p *Plugin) nominated(pod *corev1.Pod) *fwk.PostFilterResult {
-	return p.show(p.sched.index.keyOf(pod), pod, p.sched.reserved.NodeOf(string(pod.UID)))
+	return p.show(p.sched.index.KeyOf(pod), pod, p.sched.reserved.NodeOf(string(pod.UID)))
 }
 
 // nominates records the nomination of a pod. If this ends an earlier nomination of a pod without a
@@ -74,7 +75,7 @@ func (nm *nominations) nominates(pod *corev1.Pod, n engine.Nomination) {
 // for a place. The framework also has nominations of deleted pods.
 func (nm *nominations) nominatedOn(node string) []fwk.PodInfo {
 	return slices.DeleteFunc(nm.handle.NominatedPodsForNode(node), func(pi fwk.PodInfo) bool {
-		return nm.reserved.Has(string(pi.GetPod().UID)) || !nm.index.awaitsPlace(pi.GetPod())
+		return nm.reserved.Has(string(pi.GetPod().UID)) || !nm.index.AwaitsPlace(pi.GetPod())
 	})
 }
 
@@ -105,18 +106,18 @@ func (nm *nominations) dropInflated() (found bool) {
 //     priorities, and the priority of the pod's group may be higher. Reservations keep the room
 //     from other pods.
 func (nm *nominations) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
-	own, standing := nm.index.gangOf(pod), nm.ledger.standingOf(pod)
+	own, standing := nm.index.GangOf(pod), nm.ledger.StandingOf(pod)
 	for _, nominated := range nm.handle.NominatedPodsForNode(node) {
 		other := nominated.GetPod()
 		if other.UID == pod.UID {
 			continue
 		}
 		// The later members of the gang are not on the node yet. Their reservations keep the room.
-		key, grouped := nm.index.groupOf(other)
+		key, grouped := nm.index.GroupOf(other)
 		promised := nm.reserved.NodeOf(string(other.UID))
 		outdated := own != nil && grouped && key == own.Key || promised != "" && promised != node
 		counts := corev1helpers.PodPriority(other) >= corev1helpers.PodPriority(pod)
-		if outdated || !nm.index.awaitsPlace(other) || counts && !nm.standing(other, node).KeepsFrom(standing) {
+		if outdated || !nm.index.AwaitsPlace(other) || counts && !nm.standing(other, node).KeepsFrom(standing) {
 			nm.handle.DeleteNominatedPodIfExists(other)
 			found = true
 		}
@@ -131,7 +132,7 @@ func (nm *nominations) standing(pod *corev1.Pod, node string) workload.Standing 
 	if r := nm.reservedOn(node, pod.UID); r != nil {
 		return r.Standing
 	}
-	return nm.ledger.standingOf(pod)
+	return nm.ledger.StandingOf(pod)
 }
 
 func (nm *nominations) reservedOn(node string, uid types.UID) *engine.Reservation {
@@ -167,14 +168,14 @@ func (nm *nominations) restore(node string, pods []engine.UID) {
 	for _, hidden := range pods {
 		uid := types.UID(hidden)
 		r := nm.reservedOn(node, uid)
-		if r == nil || nm.records.IsAssumed(hidden) || !nm.index.awaitsPlace(podIn(r)) || nm.index.inflates(podIn(r)) {
+		if r == nil || nm.records.IsAssumed(hidden) || !nm.index.AwaitsPlace(cluster.PodIn(r)) || nm.index.Inflates(cluster.PodIn(r)) {
 			continue
 		}
-		nm.handle.AddNominatedPod(klog.Background(), podInfoIn(r), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+		nm.handle.AddNominatedPod(klog.Background(), cluster.PodInfoIn(r), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 		if nm.reservedOn(node, uid) == nil {
 			// The reservation was released before the nomination was restored. The release could
 			// not delete the nomination, so delete it here.
-			nm.handle.DeleteNominatedPodIfExists(podIn(r))
+			nm.handle.DeleteNominatedPodIfExists(cluster.PodIn(r))
 		}
 	}
 }
@@ -183,17 +184,17 @@ func (nm *nominations) restore(node string, pods []engine.UID) {
 // reservation counts until the next decision about the pod or its gang. Nominations of blocked pods
 // are deleted instead, because the framework would keep them forever.
 func (nm *nominations) inherit() {
-	all, err := nm.index.pods.List(labels.Everything())
+	all, err := nm.index.Pods.List(labels.Everything())
 	if err != nil {
 		klog.Background().Error(err, "List pods to take over their nominations")
 		return
 	}
 	promised, unfounded := make(map[workload.Key][]*engine.Reservation), []*corev1.Pod(nil)
 	for _, pod := range all {
-		if pod.Status.NominatedNodeName == "" || nm.index.profiles.Of(pod.Spec.SchedulerName) == nil || !nm.index.awaitsPlace(pod) {
+		if pod.Status.NominatedNodeName == "" || nm.index.Profiles.Of(pod.Spec.SchedulerName) == nil || !nm.index.AwaitsPlace(pod) {
 			continue
 		}
-		if nm.placements.isBlockedByGroup(pod) {
+		if nm.placements.IsBlockedByGroup(pod) {
 			unfounded = append(unfounded, pod)
 			continue
 		}
@@ -204,9 +205,9 @@ func (nm *nominations) inherit() {
 		}
 		// The informer lists the pod, but the handler of its event may not have run yet.
 		nm.steps.ensurePresent(pod)
-		key := nm.index.keyOf(pod)
+		key := nm.index.KeyOf(pod)
 		promised[key] = append(promised[key], &engine.Reservation{
-			Pod: pi, UID: string(pod.UID), Node: pod.Status.NominatedNodeName, Standing: nm.ledger.standingOf(pod),
+			Pod: pi, UID: string(pod.UID), Node: pod.Status.NominatedNodeName, Standing: nm.ledger.StandingOf(pod),
 		})
 	}
 	for key, reserved := range promised {
@@ -230,15 +231,15 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 			p.sched.releases.andRetry(key, "a preemptor of a higher priority takes a node of its plan")
 		}
 	}
-	for node := range p.sched.ledger.nominatedNodes().Intersection(used) {
+	for node := range p.sched.ledger.NominatedNodes().Intersection(used) {
 		for _, nominated := range p.sched.nominations.nominatedOn(node) {
 			pod := nominated.GetPod()
-			if p.sched.index.owns(pre.key, pod) || p.sched.ledger.standingOf(pod).KeepsFrom(pre.standing()) {
+			if p.sched.index.Owns(pre.key, pod) || p.sched.ledger.StandingOf(pod).KeepsFrom(pre.standing()) {
 				continue
 			}
 			p.handle.DeleteNominatedPodIfExists(pod)
 			p.sched.evictor.Nominate(ctx, []podstatus.Nomination{{Pod: pod}})
-			p.sched.retries.now(p.sched.index.keyOf(pod))
+			p.sched.retries.now(p.sched.index.KeyOf(pod))
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (rs *noRoomCache) add(p *Plugin, pre *preemptor, v *decisionView, d *core.D
 
 // equalsOf returns the cache key of a pod; false for a pod whose decision must not be shared.
 func (p *Plugin) equalsOf(pre *preemptor, v *decisionView) (equals, bool) {
-	if pre.key.Gang || pre.group != nil || pre.pause != nil || len(v.own) > 0 || !p.sched.ledger.isCharged(pre.queue, pre.pods) {
+	if pre.key.Gang || pre.group != nil || pre.pause != nil || len(v.own) > 0 || !p.sched.ledger.IsCharged(pre.queue, pre.pods) {
 		return equals{}, false
 	}
 	needs, ok := snapshot.NeedsOf(pre.pods[0])

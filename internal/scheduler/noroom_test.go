@@ -211,7 +211,7 @@ func (c *turmoil) promise(p *corev1.Pod, node string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.sched.steps.reserveRooms(podKey(p), []*engine.Reservation{{Pod: pi, UID: string(p.UID), Node: node, Standing: c.sched.ledger.standingOf(p)}})
+	c.sched.steps.reserveRooms(podKey(p), []*engine.Reservation{{Pod: pi, UID: string(p.UID), Node: node, Standing: c.sched.ledger.StandingOf(p)}})
 	c.promised[p.Name] = p
 }
 

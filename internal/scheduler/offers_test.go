@@ -131,7 +131,7 @@ func TestDriverThatRestarts(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.eventually("the dip is followed", func() bool { return r.sched.dips.len() == 1 })
-				r.sched.releases.review(r.sched.index.keyOf(p))
+				r.sched.releases.review(r.sched.index.KeyOf(p))
 				if !recovers {
 					r.eventually("other room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 1 })
 					if got := r.taken(1); !slices.Equal(got, []string{"dearer"}) {

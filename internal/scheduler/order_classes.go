@@ -28,8 +28,8 @@ func (p *Plugin) nameClasses(order *eviction.Order, pre *preemptor) {
 // PodGroup. It returns "" for no class, and for a class that does not exist.
 func (p *Plugin) classOf(pod *corev1.Pod) string {
 	name := pod.Spec.PriorityClassName
-	if key, ok := p.sched.index.groupOf(pod); ok {
-		if g, ok := p.sched.index.groups.Group(key); ok && !g.PodPriorities {
+	if key, ok := p.sched.index.GroupOf(pod); ok {
+		if g, ok := p.sched.index.Groups.Group(key); ok && !g.PodPriorities {
 			name = g.PriorityClassName
 		}
 	}

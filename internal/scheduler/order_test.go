@@ -310,7 +310,7 @@ func TestNextAttemptBeginsEarly(t *testing.T) {
 	plugins := &Plugins{}
 	plugins.sched.Store(r.sched)
 	over := plugins.AfterFailures(func(_ context.Context, _ framework.Framework, _ *framework.QueuedPodInfo, _ *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
-		r.sched.records.Begins(string(p.UID), r.sched.index.keyOf(p))
+		r.sched.records.Begins(string(p.UID), r.sched.index.KeyOf(p))
 		r.sched.records.HasReservation(string(p.UID))
 	})
 	over(t.Context(), nil, &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: p}}, fwk.NewStatus(fwk.Unschedulable), nil, time.Now())

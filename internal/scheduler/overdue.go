@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/leaving"
@@ -22,9 +23,9 @@ import (
 // such a pod if the pod is overdue, or keeps running after all. [leaving.Pods] records these pods.
 // [podWatch], [groupWatch] and the main loop call departures. It is safe for concurrent use.
 type departures struct {
-	index      *clusterIndex
-	placements *placements
-	ledger     *ledger
+	index      *cluster.Index
+	placements *cluster.Placements
+	ledger     *cluster.Ledger
 	leaving    *leaving.Pods
 	quotas     *queue.Ledger
 	cluster    *snapshot.Cache
@@ -38,7 +39,7 @@ type departures struct {
 // follow schedules a check of a terminating pod for the time when it becomes overdue.
 func (ds *departures) follow(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !ds.leaving.IsOverdue(pod.UID) {
-		at := ds.index.profiles.DepartureLimits().OverdueAt(pod)
+		at := ds.index.Profiles.DepartureLimits().OverdueAt(pod)
 		ds.steps.step(engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod)})
 		ds.waits.WaitUntil(podKey(pod), engine.Departure, onClock(at, ds.clock.Now()))
 	}
@@ -52,28 +53,28 @@ func onClock(at, now time.Time) time.Time { return now.Add(at.Sub(now)) }
 // snapshot counts the pod as running from then on. All workloads see the same state, because the
 // mark does not depend on the time of a decision.
 func (ds *departures) overdue(key workload.Key) {
-	pod, ok := ds.index.podOf(key)
+	pod, ok := ds.index.PodOf(key)
 	if !ok || pod.DeletionTimestamp == nil {
 		return
 	}
 	ds.leaving.SetOverdue(pod.UID)
-	if !ds.index.exists(pod) {
+	if !ds.index.Exists(pod) {
 		// The pod was deleted, and its state was dropped, after its deadline had been scheduled.
 		ds.leaving.Gone(pod, ds.clock.Now())
 		return
 	}
 	// An overdue pod counts as usage of its queue again.
-	ds.ledger.charge(pod)
+	ds.ledger.Charge(pod)
 	misled := ds.stays(pod)
-	limits := ds.index.profiles.DepartureLimits()
+	limits := ds.index.Profiles.DepartureLimits()
 	klog.Background().V(2).Info("A terminating pod is overdue, and not waited for any more", "pod", klog.KObj(pod), "node", pod.Spec.NodeName,
 		"graceEnds", pod.DeletionTimestamp.Time, "graceIsTooLong", limits.Cut(pod), "preemptors", len(misled))
 	for _, key := range misled {
-		preemptor, ok := ds.index.pendingOf(key)
+		preemptor, ok := ds.index.PendingOf(key)
 		if !ok {
 			continue
 		}
-		if recorder := ds.index.profiles.Recorder(preemptor.Spec.SchedulerName); recorder != nil {
+		if recorder := ds.index.Profiles.Recorder(preemptor.Spec.SchedulerName); recorder != nil {
 			recorder.Eventf(pod, preemptor, corev1.EventTypeWarning, "TerminationOverdue", "Preempting",
 				"%s; %s looks for other room", limits.Sentence(pod), key)
 		}
@@ -84,11 +85,11 @@ func (ds *departures) overdue(key workload.Key) {
 // if there are none.
 func (p *Plugin) overdueSentence(v *decisionView, classes []snapshot.Class) string {
 	const most = 3
-	limits := p.sched.index.profiles.DepartureLimits()
+	limits := p.sched.index.Profiles.DepartureLimits()
 	var late, cut []string
 	for _, pod := range v.Overdue() {
-		node, err := p.sched.index.nodes.Get(pod.Spec.NodeName)
-		if err != nil || !slices.ContainsFunc(classes, func(c snapshot.Class) bool { return p.sched.index.couldRunOn(node, c.Pods[0].GetPod()) }) {
+		node, err := p.sched.index.Nodes.Get(pod.Spec.NodeName)
+		if err != nil || !slices.ContainsFunc(classes, func(c snapshot.Class) bool { return p.sched.index.CouldRunOn(node, c.Pods[0].GetPod()) }) {
 			continue
 		}
 		name := klog.KObj(pod).String() + " on " + pod.Spec.NodeName

@@ -22,7 +22,7 @@ const long = "{terminationTimeout: 10s}"
 // said returns the last message about a preemptor: from the verdict of its gang, or from its
 // condition.
 func (r *rig) said(p *corev1.Pod) string {
-	if g := r.sched.index.gangOf(p); g != nil {
+	if g := r.sched.index.GangOf(p); g != nil {
 		return r.sched.gangs.Verdict(gangKey(g.Key)).Message
 	}
 	got, err := r.client.CoreV1().Pods(p.Namespace).Get(r.t.Context(), p.Name, metav1.GetOptions{})
@@ -151,7 +151,7 @@ func TestOverdueIsNoRoom(t *testing.T) {
 		if !r.sched.reserved.Empty() || len(r.evictor.orders) != 0 {
 			t.Errorf("Room is promised: %t, with %d evictions", !r.sched.reserved.Empty(), len(r.evictor.orders))
 		}
-		if g := r.sched.index.gangOf(p); g != nil && r.sched.gangs.Verdict(gangKey(g.Key)).Reason != v1alpha1.ReasonUnschedulable {
+		if g := r.sched.index.GangOf(p); g != nil && r.sched.gangs.Verdict(gangKey(g.Key)).Reason != v1alpha1.ReasonUnschedulable {
 			t.Errorf("It is told %+v", r.sched.gangs.Verdict(gangKey(g.Key)))
 		}
 		r.eventually("it is named", func() bool { return strings.Contains(r.said(p), "ns/stuck on node-0") })
@@ -174,7 +174,7 @@ func TestOverdueBeforeItCame(t *testing.T) {
 	r.create(first)
 	r.cycle()
 	r.remove(first)
-	stuck, err := r.sched.index.pods.Pods("ns").Get("stuck")
+	stuck, err := r.sched.index.Pods.Pods("ns").Get("stuck")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func TestDeletionsRetryOnlyWorkThatMayFit(t *testing.T) {
 	r.gangOf("fits", 1, 0)
 	r.create(members("fits", 1, "2", 0)...)
 	r.cycles()
-	busy, err := r.sched.index.pods.Pods("ns").Get("busy-0")
+	busy, err := r.sched.index.Pods.Pods("ns").Get("busy-0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestOversizedWorkFitsLater(t *testing.T) {
 		}, "single", []string{"single"}},
 		"the gang needs fewer members": {func(r *rig) {
 			r.gangOf("many", 1, 0)
-			busy, err := r.sched.index.pods.Pods("ns").Get("busy-0")
+			busy, err := r.sched.index.Pods.Pods("ns").Get("busy-0")
 			if err != nil {
 				r.t.Fatal(err)
 			}

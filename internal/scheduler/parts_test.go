@@ -51,7 +51,7 @@ func eachLostPart(t *testing.T, args string, run func(t *testing.T, of *lostPart
 		lost := pod("b-0", "b", "1", 0)
 		f.create(append(members("a", 3, "1", 0), lost)...)
 		f.settle(map[string]int{"a": 3, "b": 1})
-		g, ok := f.sched.index.groups.Group(gang.TreeKey("ns", "R"))
+		g, ok := f.sched.index.Groups.Group(gang.TreeKey("ns", "R"))
 		if !ok {
 			t.Fatal("the tree is unknown")
 		}

@@ -21,12 +21,12 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	p.sched.seals.seal(pod)
 	p.sched.leaving.Placed(pod.UID)
 	if len(p.sched.reserved.On(node)) > 0 {
-		p.sched.rooms.releaseCrowded(sets.New(node), p.sched.index.keyOf(pod))
+		p.sched.rooms.releaseCrowded(sets.New(node), p.sched.index.KeyOf(pod))
 	}
-	g := p.sched.index.gangOf(pod)
+	g := p.sched.index.GangOf(pod)
 	if g == nil {
-		p.sched.releases.overLimit(p.sched.ledger.standingOf(pod))
-		p.sched.steps.step(engine.WorkloadPlaced{Key: p.sched.index.keyOf(pod)})
+		p.sched.releases.overLimit(p.sched.ledger.StandingOf(pod))
+		p.sched.steps.step(engine.WorkloadPlaced{Key: p.sched.index.KeyOf(pod)})
 		return nil
 	}
 	if complete := p.sched.gangs.Reserve(gangKey(g.Key), string(pod.UID), node); complete {
@@ -49,25 +49,25 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 	} else {
 		p.sched.cycles.outcomeKnown(pod)
 	}
-	p.sched.records.GivesUp(string(pod.UID), p.sched.index.keyOf(pod), node)
+	p.sched.records.GivesUp(string(pod.UID), p.sched.index.KeyOf(pod), node)
 	p.sched.drivers.touch(pod)
-	if g := p.sched.index.gangOf(pod); g != nil {
+	if g := p.sched.index.GangOf(pod); g != nil {
 		p.sched.releases.plan(g.Key, pod, fmt.Sprintf("member %s could not take its place on %s", pod.Name, node))
 		return
 	}
 	// The PodGroup may have been deleted since Reserve.
-	if key, ok := p.sched.index.groupOf(pod); ok {
+	if key, ok := p.sched.index.GroupOf(pod); ok {
 		p.sched.releases.plan(key, pod, "its PodGroup is gone")
 	}
 }
 
 // Permit makes members wait until minCount of them have passed their cycles.
 func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
-	key, ok := p.sched.index.groupOf(pod)
+	key, ok := p.sched.index.GroupOf(pod)
 	if !ok {
 		return nil, 0
 	}
-	g, ok := p.sched.index.groups.Group(key)
+	g, ok := p.sched.index.Groups.Group(key)
 	switch {
 	case !ok:
 		return fwk.NewStatus(fwk.Unschedulable, gang.Title(key)+" does not exist any more"), 0
@@ -77,16 +77,16 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	if p.sched.gangs.Lacks(gangKey(key)) {
 		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d more members of %s are to come", p.sched.gangs.Planned(gangKey(key)), gang.Title(key))), p.args.Gang.PermitTimeout.Duration
 	}
-	members := p.sched.placements.members(key)
-	if p.sched.placements.isInPart(g, &members, nil) {
-		if !p.sched.placements.mayBecomeWhole(g, &members) {
+	members := p.sched.placements.Members(key)
+	if p.sched.placements.IsInPart(g, &members, nil) {
+		if !p.sched.placements.MayBecomeWhole(g, &members) {
 			// The plan was released during the member's cycle. No other members will come, so it
 			// must not wait.
 			return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("the plan of %s was released", gang.Title(key))), 0
 		}
-		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of %s are through", p.sched.placements.through(&members), g.MinCount, gang.Title(key))), p.args.Gang.PermitTimeout.Duration
+		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of %s are through", p.sched.placements.Through(&members), g.MinCount, gang.Title(key))), p.args.Gang.PermitTimeout.Duration
 	}
-	if why := p.sched.ledger.splitOver(key); why != "" {
+	if why := p.sched.ledger.SplitOver(key); why != "" {
 		return fwk.NewStatus(fwk.Unschedulable, why), 0
 	}
 	logOf(ctx, gangKey(key)).V(2).Info("Enough members of a gang are through", "members", g.MinCount)

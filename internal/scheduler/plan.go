@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
@@ -57,13 +58,13 @@ type preemptor struct {
 }
 
 func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
-	g := p.sched.index.group(pod)
+	g := p.sched.index.Group(pod)
 	return preemptor{
 		key:      podKey(pod),
 		uid:      pod.UID,
 		group:    g,
-		queue:    p.sched.ledger.queueOf(pod),
-		priority: p.sched.index.priorityOf(pod),
+		queue:    p.sched.ledger.QueueOf(pod),
+		priority: p.sched.index.PriorityOf(pod),
 		never:    p.sched.tolerations.NeverPreempts(g, pod),
 		minCount: 1,
 		pods:     []*corev1.Pod{pod},
@@ -75,12 +76,12 @@ func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 // count towards minCount. Members that other plugins block are left out.
 func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	var pending, through []*corev1.Pod
-	var keptOut keptOutMember
+	var keptOut cluster.GatedMember
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
 			through = append(through, pod)
-		} else if why := p.sched.index.gatedBy(pod); why != "" {
-			keptOut.see(pod.Name, why)
+		} else if why := p.sched.index.GatedBy(pod); why != "" {
+			keptOut.See(pod.Name, why)
 		} else {
 			pending = append(pending, pod)
 		}
@@ -88,7 +89,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	gang.SortByAge(pending)
 	pre := preemptor{
 		key: gangKey(g.Key), uid: g.UID, group: g,
-		minCount: p.sched.placements.lacking(g, members, pending),
+		minCount: p.sched.placements.Lacking(g, members, pending),
 		pods:     pending,
 		keptOut:  keptOut.String(),
 		pause:    p.sched.pauses.of(gangKey(g.Key)),
@@ -100,12 +101,12 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		}
 	}
 	if len(pending) > 0 {
-		pre.queue = p.sched.ledger.queueOf(pending[0])
-		pre.priority = p.sched.index.priorityOf(pending[0])
+		pre.queue = p.sched.ledger.QueueOf(pending[0])
+		pre.priority = p.sched.index.PriorityOf(pending[0])
 		pre.never = pre.never || p.sched.tolerations.NeverPreempts(g, pending...)
 	}
 	if g.TopologyKey != "" || len(g.PreferredKeys) > 0 {
-		pre.beside = p.sched.placements.nodesOf(slices.Concat(members.Assigned, through))
+		pre.beside = p.sched.placements.NodesOf(slices.Concat(members.Assigned, through))
 	}
 	if g.PodPriorities {
 		// A gang without a priority has the priority of its lowest member.
@@ -131,15 +132,15 @@ func (pre *preemptor) standing() workload.Standing {
 }
 
 // candidate describes the preemptor for a check against the limits of its queue.
-func (pre *preemptor) candidate() *candidate {
-	return &candidate{key: pre.key, standing: pre.standing(), pods: pre.pods, minCount: pre.minCount}
+func (pre *preemptor) candidate() *cluster.Candidate {
+	return &cluster.Candidate{Key: pre.key, Standing: pre.standing(), Pods: pre.pods, MinCount: pre.minCount}
 }
 
 // limit removes from the preemptor the pods that do not fit below the limits of its queue. If too
 // few pods would remain, it removes none, and returns a verdict that names the limit. Pods in gone
 // do not count as usage.
-func (pre *preemptor) limit(l *ledger, gone ...types.UID) (v gang.Verdict) {
-	pre.pods, v = l.withinLimits(pre.candidate(), gone...)
+func (pre *preemptor) limit(l *cluster.Ledger, gone ...types.UID) (v gang.Verdict) {
+	pre.pods, v = l.WithinLimits(pre.candidate(), gone...)
 	return v
 }
 
@@ -150,7 +151,7 @@ func (p *Plugin) classesOf(pre *preemptor) ([]snapshot.Class, error) {
 		return snapshot.ClassesOf(pre.pods, p.claims, nil)
 	}
 	return snapshot.ClassesOf(pre.pods, p.claims, func(pod *corev1.Pod) string {
-		role, _ := p.sched.index.derived.RoleOf(pod)
+		role, _ := p.sched.index.Derived.RoleOf(pod)
 		return role
 	})
 }
@@ -242,7 +243,7 @@ func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class
 		input.Preferred = v.PreferredLevels(pre.group.PreferredKeys, pre.beside)
 	}
 	for _, r := range v.own {
-		input.Nominated = append(input.Nominated, core.Placement{Member: podIn(r).Name, UID: r.UID, Node: r.Node})
+		input.Nominated = append(input.Nominated, core.Placement{Member: cluster.PodIn(r).Name, UID: r.UID, Node: r.Node})
 	}
 	return input
 }
@@ -312,7 +313,7 @@ func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Assi
 		}
 		logger.V(6).Info("Reserved room", "pod", klog.KObj(pod), "node", node)
 		reserved = append(reserved, &engine.Reservation{Pod: pi, UID: string(pod.UID), Node: node, Place: place, Standing: pre.standing()})
-		if !p.sched.index.inflates(pod) {
+		if !p.sched.index.Inflates(pod) {
 			p.handle.AddNominatedPod(logger, pi, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 		} else {
 			p.handle.DeleteNominatedPodIfExists(pod)

@@ -51,7 +51,7 @@ func TestCalledBackAtOnce(t *testing.T) {
 				r.passFreely(podKey(p), "b")
 			}
 			r.sched.waits.Gather(podKey(crowd[0]), r.sched.clock.Now())
-			r.eventually("it is known that there is plenty of room", func() bool { return r.sched.ledger.hasPlenty("b") })
+			r.eventually("it is known that there is plenty of room", func() bool { return r.sched.ledger.HasPlenty("b") })
 			happens(r)
 			r.eventually("they are called back", func() bool { return r.sched.turns.TurnOf(podKey(crowd[9]), "b") == admission.Held })
 		})

@@ -29,14 +29,14 @@ func (r *rig) abounds(queue string) {
 	r.t.Helper()
 	r.create(ofQueue(queue, pod("first-of-"+queue, "", "1", 0)))
 	r.eventually("it is known that there is plenty of room", func() bool {
-		if !r.sched.ledger.hasPlenty(queue) {
+		if !r.sched.ledger.HasPlenty(queue) {
 			// The pod may have been placed before the quota ledger had it. Another pod triggers
 			// another check.
 			next := ofQueue(queue, pod("next-of-"+queue, "", "1", 0))
 			r.create(next)
 			r.remove(next)
 		}
-		return r.sched.ledger.hasPlenty(queue)
+		return r.sched.ledger.HasPlenty(queue)
 	})
 	r.eventually("the first has gone on", func() bool { return len(r.active()) > 0 })
 }
@@ -124,7 +124,7 @@ func TestNoPlentyForStrangers(t *testing.T) {
 			r := newRigWith(t, tc.yaml, tc.extenders, nodes(1, "8")...)
 			r.sched.QueueSet(limitedQueue("a", "8"))
 			r.sched.quotas.Judge(func(corev1.ResourceName) bool { return false })
-			if got := r.sched.ledger.hasPlenty("a"); got != tc.want {
+			if got := r.sched.ledger.HasPlenty("a"); got != tc.want {
 				t.Errorf("plenty of room is known: %v, want %v", got, tc.want)
 			}
 		})

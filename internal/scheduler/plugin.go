@@ -68,10 +68,10 @@ func (*Plugin) Name() string { return Name }
 // kube-scheduler's opportunistic batching. The batching would use a cached node and bypass the
 // gang's plan. For other pods, SignPod adds nothing to the signature.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if _, ok := p.sched.index.groupOf(pod); ok {
+	if _, ok := p.sched.index.GroupOf(pod); ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a PodGroup are planned together")
 	}
-	if _, ok := p.sched.index.driverOf(pod); ok {
+	if _, ok := p.sched.index.DriverOf(pod); ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "other drivers may block a driver")
 	}
 	return nil, nil

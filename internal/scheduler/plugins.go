@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -41,8 +42,8 @@ type Inputs struct {
 	Metrics *metrics.Metrics
 	// Clock is the source of time; nil for the real clock.
 	Clock clock.WithTicker
-	// Derived finds the derived groups; nil if there are none. See [gang.Derived].
-	Derived Derived
+	// Derived finds the derived groups; nil if there are none. See [cluster.Derived].
+	Derived cluster.Derived
 	// Trees finds the trees of groups; nil if there are none. The Source in the field Groups must
 	// also return the groups of these trees.
 	Trees *gang.Trees
@@ -88,9 +89,9 @@ func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle f
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
-	sched.index.profiles.Add(full.ProfileName(), args, full.EventRecorder())
+	sched.index.Profiles.Add(full.ProfileName(), args, full.EventRecorder())
 	p := newPlugin(sched, args, full)
-	sched.index.profiles.SetPlugins(full.ProfileName(), full.ListPlugins, full.PreEnqueuePlugins,
+	sched.index.Profiles.SetPlugins(full.ProfileName(), full.ListPlugins, full.PreEnqueuePlugins,
 		slices.ContainsFunc(full.Extenders(), fwk.Extender.IsFilter), p.resources)
 	sched.metrics.Serves(full.ProfileName())
 	return p, nil

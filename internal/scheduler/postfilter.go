@@ -24,16 +24,16 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if why := rejectionIn(state); why != "" {
 		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+why)
 	}
-	if g := p.sched.index.gangOf(pod); g != nil {
+	if g := p.sched.index.GangOf(pod); g != nil {
 		return p.postFilterGang(ctx, state, pod, g, statuses)
 	}
-	if _, ok := p.sched.index.groupOf(pod); ok && p.sched.index.group(pod) == nil {
+	if _, ok := p.sched.index.GroupOf(pod); ok && p.sched.index.Group(pod) == nil {
 		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: the PodGroup does not exist")
 	}
 	made, decided := decisionOf(state)
 	atLimit := decided && made.pre.atLimit
 	if v := p.sched.gates.blockedByQueue(pod); v != (gang.Verdict{}) && !atLimit {
-		p.sched.turns.TurnFailed(p.sched.index.keyOf(pod))
+		p.sched.turns.TurnFailed(p.sched.index.KeyOf(pod))
 		// Release the reservations of the pod, so that other workloads can use the room.
 		pre := p.podPreemptor(pod)
 		p.reserve(ctx, &pre, nil)

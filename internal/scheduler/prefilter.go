@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
@@ -26,12 +27,12 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	p.sched.nominations.dropInflated()
-	if p.sched.index.hasMoved(pod) {
+	if p.sched.index.HasMoved(pod) {
 		p.sched.memberships.retryMoved(pod)
 		state.Write(rejectionKey, rejection{groupHasChanged})
 		return nil, fwk.NewStatus(fwk.Unschedulable, groupHasChanged)
 	}
-	key := p.sched.index.keyOf(pod)
+	key := p.sched.index.KeyOf(pod)
 	p.sched.records.Begins(string(pod.UID), key)
 	p.sched.waits.Resolve(key, engine.Nodes)
 	if p.sched.turns.TurnAway(key) {
@@ -48,7 +49,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 }
 
 func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
-	key, ok := p.sched.index.groupOf(pod)
+	key, ok := p.sched.index.GroupOf(pod)
 	if !ok {
 		return p.preFilterSingle(ctx, state, pod)
 	}
@@ -76,7 +77,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if p.sched.waits.Evicting(gangKey(key)) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, holdForEviction)
 	}
-	switch a := p.sched.gangs.Admit(gangKey(key), string(pod.UID), p.sched.index.canLead(&members)); a {
+	switch a := p.sched.gangs.Admit(gangKey(key), string(pod.UID), p.sched.index.CanLead(&members)); a {
 	case engine.AdmitPlanned:
 		node, _ := p.sched.gangs.PlannedNode(gangKey(key), string(pod.UID))
 		return p.confine(state, pod, node)
@@ -117,7 +118,7 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	loose := p.sched.records.IsElsewhere(string(pod.UID))
-	if node := p.sched.reserved.NodeOf(string(pod.UID)); node != "" && !loose && !p.sched.waits.WaitsForVictims(p.sched.index.keyOf(pod)) {
+	if node := p.sched.reserved.NodeOf(string(pod.UID)); node != "" && !loose && !p.sched.waits.WaitsForVictims(p.sched.index.KeyOf(pod)) {
 		return p.confine(state, pod, node)
 	}
 	switch {
@@ -149,10 +150,10 @@ func (p *Plugin) claimsAreReserved(pod *corev1.Pod) bool {
 	if !filters.IsClaimant(p.handle, pod) {
 		return false
 	}
-	standing, key := p.sched.ledger.standingOf(pod), p.sched.index.keyOf(pod)
+	standing, key := p.sched.ledger.StandingOf(pod), p.sched.index.KeyOf(pod)
 	for _, reserved := range p.sched.reserved.Nodes() {
 		for _, r := range reserved {
-			if r.KeepsFrom(standing) && p.sched.index.keyOf(podIn(r)) != key && filters.IsClaimant(p.handle, podIn(r)) {
+			if r.KeepsFrom(standing) && p.sched.index.KeyOf(cluster.PodIn(r)) != key && filters.IsClaimant(p.handle, cluster.PodIn(r)) {
 				return true
 			}
 		}

@@ -52,10 +52,10 @@ func (p *Plugin) Preview(ctx context.Context, pod *corev1.Pod) (Preview, error) 
 	if gated := p.behindGates(pod); len(gated) > 0 {
 		return heldBack(fmt.Sprintf("scheduling gate %q has not been lifted", pod.Spec.SchedulingGates[0].Name), gated...), nil
 	}
-	if v := p.sched.index.derived.Hold(pod); v != (gang.Verdict{}) {
+	if v := p.sched.index.Derived.Hold(pod); v != (gang.Verdict{}) {
 		return Preview{Held: v}, nil
 	}
-	key, ok := p.sched.index.groupOf(pod)
+	key, ok := p.sched.index.GroupOf(pod)
 	if !ok {
 		return p.previewPod(ctx, pod)
 	}
@@ -84,11 +84,11 @@ func (p *Plugin) behindGates(pod *corev1.Pod) []*corev1.Pod {
 	if len(pod.Spec.SchedulingGates) == 0 {
 		return nil
 	}
-	g := p.sched.index.gangOf(pod)
+	g := p.sched.index.GangOf(pod)
 	if g == nil {
 		return []*corev1.Pod{pod}
 	}
-	members := p.sched.placements.members(g.Key)
+	members := p.sched.placements.Members(g.Key)
 	if len(members.Pending) > 0 {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (p *Plugin) leavingFor(made *cycleDecision) ([]*corev1.Pod, error) {
 	if outcome == core.Infeasible || outcome == core.Fits && !atLimit {
 		return nil, nil
 	}
-	all, err := p.sched.index.pods.List(labels.Everything())
+	all, err := p.sched.index.Pods.List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
@@ -176,7 +176,7 @@ func (p *Plugin) leavingFor(made *cycleDecision) ([]*corev1.Pod, error) {
 		limits.Insert(board.LimitsOn(made.pre.queue)...)
 	}
 	out := slices.DeleteFunc(all, func(pod *corev1.Pod) bool {
-		if pod.Spec.NodeName == "" || !p.sched.placements.isLeaving(pod) {
+		if pod.Spec.NodeName == "" || !p.sched.placements.IsLeaving(pod) {
 			return true
 		}
 		return !in.Has(pod.Spec.NodeName) && !limits.HasAny(board.LimitsOn(board.CountsFor(pod.UID))...)
@@ -198,17 +198,17 @@ func (h *Scheduler) Settle(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("wait for the informers: %w", err)
 	}
-	all, err := h.index.pods.List(labels.Everything())
+	all, err := h.index.Pods.List(labels.Everything())
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	limits := h.index.profiles.DepartureLimits()
+	limits := h.index.Profiles.DepartureLimits()
 	for _, pod := range all {
 		if pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && !h.clock.Now().Before(limits.OverdueAt(pod)) {
 			h.departures.overdue(podKey(pod))
 		}
-		if g := h.index.gangOf(pod); g != nil {
-			h.ledger.updateGroupState(g.Key)
+		if g := h.index.GangOf(pod); g != nil {
+			h.ledger.UpdateGroupState(g.Key)
 		}
 	}
 	h.nominations.inherit()

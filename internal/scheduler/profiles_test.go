@@ -199,8 +199,8 @@ func TestMinRuntimeOfTheVictimsProfile(t *testing.T) {
 			if c.group == "" {
 				return
 			}
-			g, _ := r.sched.index.groups.Group(key(c.group))
-			members := r.sched.index.lister.Members(key(c.group))
+			g, _ := r.sched.index.Groups.Group(key(c.group))
+			members := r.sched.index.Lister.Members(key(c.group))
 			if protected := r.sched.MinRuntime(g, &members) > 0; protected != (c.want == core.Infeasible) {
 				t.Errorf("the status has a protection: %t, and the decision is %s", protected, c.want)
 			}

@@ -32,6 +32,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -52,9 +53,9 @@ var happenings = []string{
 	"a pod that runs", "queue", "drop a queue", "node", "drop a node", "cordon a node", "a node fails or recovers", "time passes", "restart",
 }
 
-// cluster is a scheduler on a fake client, with a virtual clock and random events. There are only a
+// world is a scheduler on a fake client, with a virtual clock and random events. There are only a
 // few names of objects, so names are used again. UIDs are not.
-type cluster struct {
+type world struct {
 	t       *testing.T
 	r       *rig
 	client  *fake.Clientset
@@ -67,9 +68,9 @@ type cluster struct {
 	log      []string
 }
 
-func newCluster(t *testing.T) *cluster {
+func newWorld(t *testing.T) *world {
 	t.Helper()
-	c := &cluster{
+	c := &world{
 		t: t, client: clientWith(nodes(3, "3")...), groups: &groups{all: map[types.NamespacedName]*gang.Group{}},
 		queues: map[string]*v1alpha1.Queue{},
 	}
@@ -83,7 +84,7 @@ func newCluster(t *testing.T) *cluster {
 
 // patch applies a patch like the API server. It rejects a patch that has the UID of another pod. It
 // gives the pod a new resource version, because the framework's queue ignores updates without one.
-func (c *cluster) patch(action clienttesting.Action) (bool, runtime.Object, error) {
+func (c *world) patch(action clienttesting.Action) (bool, runtime.Object, error) {
 	patch, ok := action.(clienttesting.PatchActionImpl)
 	if !ok {
 		return false, nil, nil
@@ -110,10 +111,10 @@ func (c *cluster) patch(action clienttesting.Action) (bool, runtime.Object, erro
 }
 
 // version returns a new resource version.
-func (c *cluster) version() string { return fmt.Sprint(c.versions.Add(1)) }
+func (c *world) version() string { return fmt.Sprint(c.versions.Add(1)) }
 
 // start runs a new scheduler on the existing objects.
-func (c *cluster) start() {
+func (c *world) start() {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
 	statuses := podstatus.New(ctx, c.client, c.client, flowcontrol.NewFakeAlwaysRateLimiter(), clock.RealClock{})
@@ -132,7 +133,7 @@ func (c *cluster) start() {
 }
 
 // stop ends the scheduler. Pending evictions are canceled and write nothing.
-func (c *cluster) stop() {
+func (c *world) stop() {
 	synctest.Wait()
 	c.r.evictor.writeTo(nil)
 	c.r.stop()
@@ -143,13 +144,13 @@ func (c *cluster) stop() {
 	synctest.Wait()
 }
 
-func (c *cluster) uid() types.UID {
+func (c *world) uid() types.UID {
 	c.uids++
 	return types.UID(fmt.Sprint("uid-", c.uids))
 }
 
 // find returns a pod from the API; nil if it does not exist.
-func (c *cluster) find(name string) *corev1.Pod {
+func (c *world) find(name string) *corev1.Pod {
 	obj, err := c.client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), "ns", name)
 	if err != nil {
 		return nil
@@ -159,7 +160,7 @@ func (c *cluster) find(name string) *corev1.Pod {
 }
 
 // pods returns the pods in the API that which accepts, sorted by name.
-func (c *cluster) pods(which func(*corev1.Pod) bool) []*corev1.Pod {
+func (c *world) pods(which func(*corev1.Pod) bool) []*corev1.Pod {
 	c.t.Helper()
 	list, err := c.client.CoreV1().Pods("ns").List(c.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -183,7 +184,7 @@ func pick[T any](from []T, i int) (one T, ok bool) {
 	return from[i%len(from)], true
 }
 
-func (c *cluster) create(pod *corev1.Pod) {
+func (c *world) create(pod *corev1.Pod) {
 	c.t.Helper()
 	if c.find(pod.Name) != nil {
 		return
@@ -196,7 +197,7 @@ func (c *cluster) create(pod *corev1.Pod) {
 }
 
 // update writes a pod with a new resource version; see patch.
-func (c *cluster) update(pod *corev1.Pod) {
+func (c *world) update(pod *corev1.Pod) {
 	c.t.Helper()
 	pod.ResourceVersion = c.version()
 	if err := c.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, "ns"); err != nil {
@@ -204,7 +205,7 @@ func (c *cluster) update(pod *corev1.Pod) {
 	}
 }
 
-func (c *cluster) delete(pod *corev1.Pod) {
+func (c *world) delete(pod *corev1.Pod) {
 	c.t.Helper()
 	c.note("pod %s (%s) is gone", pod.Name, pod.UID)
 	if err := c.client.CoreV1().Pods("ns").Delete(c.t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
@@ -213,7 +214,7 @@ func (c *cluster) delete(pod *corev1.Pod) {
 }
 
 // leave sets the deletion timestamp of a pod.
-func (c *cluster) leave(pod *corev1.Pod) {
+func (c *world) leave(pod *corev1.Pod) {
 	if now := c.find(pod.Name); now != nil && now.UID == pod.UID && now.DeletionTimestamp == nil {
 		c.note("pod %s (%s) begins to leave", pod.Name, pod.UID)
 		now = now.DeepCopy()
@@ -222,7 +223,7 @@ func (c *cluster) leave(pod *corev1.Pod) {
 	}
 }
 
-func (c *cluster) note(format string, args ...any) {
+func (c *world) note(format string, args ...any) {
 	c.log = append(c.log, fmt.Sprintf(format, args...))
 }
 
@@ -230,7 +231,7 @@ func (c *cluster) note(format string, args ...any) {
 var priorities = []int32{1, 10, 100}
 
 // happen applies an event to the cluster. It does nothing if the event is not possible now.
-func (c *cluster) happen(h happening) {
+func (c *world) happen(h happening) {
 	c.t.Helper()
 	isPending := func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }
 	switch h.what {
@@ -310,7 +311,7 @@ func (c *cluster) happen(h happening) {
 }
 
 // endOrder ends an eviction after some or all of its victims have begun to terminate.
-func (c *cluster) endOrder(h happening) {
+func (c *world) endOrder(h happening) {
 	i, ok := pick(c.pending, h.a)
 	if !ok {
 		return
@@ -343,7 +344,7 @@ func (c *cluster) endOrder(h happening) {
 	c.r.evictor.outcomes[i] <- outcome
 }
 
-func (c *cluster) changeNodes(h happening) {
+func (c *world) changeNodes(h happening) {
 	c.t.Helper()
 	name := fmt.Sprint("node-", h.a%4)
 	all := c.client.CoreV1().Nodes()
@@ -378,7 +379,7 @@ func (c *cluster) changeNodes(h happening) {
 }
 
 // settle lets the scheduler run until it is idle, without any advance of the virtual clock.
-func (c *cluster) settle() {
+func (c *world) settle() {
 	c.t.Helper()
 	for range 200 {
 		synctest.Wait()
@@ -397,13 +398,13 @@ func (c *cluster) settle() {
 }
 
 // unfounded describes a reservation that has no valid reason; "" if there is none.
-func (c *cluster) unfounded() string {
+func (c *world) unfounded() string {
 	c.t.Helper()
 	h := c.r.sched
 	for node, all := range h.reserved.Nodes() {
 		for _, r := range all {
-			if why := c.unfoundedReservation(podIn(r)); why != "" {
-				return fmt.Sprintf("room on %s is reserved for %s (%s): %s", node, podIn(r).Name, r.UID, why)
+			if why := c.unfoundedReservation(cluster.PodIn(r)); why != "" {
+				return fmt.Sprintf("room on %s is reserved for %s (%s): %s", node, cluster.PodIn(r).Name, r.UID, why)
 			}
 		}
 	}
@@ -425,7 +426,7 @@ func (c *cluster) unfounded() string {
 }
 
 // unfoundedReservation says why the reservation of a pod has no valid reason; "" if it has one.
-func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
+func (c *world) unfoundedReservation(pod *corev1.Pod) string {
 	h := c.r.sched
 	now := c.find(pod.Name)
 	switch {
@@ -434,14 +435,14 @@ func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 	case now.Spec.NodeName != "" || now.DeletionTimestamp != nil:
 		return "it is not pending"
 	}
-	key := h.index.keyOf(now)
+	key := h.index.KeyOf(now)
 	if !slices.ContainsFunc(h.reserved.Of(key), func(r *engine.Reservation) bool { return r.UID == string(pod.UID) }) {
 		return "that is not " + key.String() + "'s, which it is part of"
 	}
-	group, isMember := h.index.groupOf(now)
+	group, isMember := h.index.GroupOf(now)
 	if isMember {
-		g, ok := h.index.groups.Group(group)
-		members := h.placements.members(group)
+		g, ok := h.index.Groups.Group(group)
+		members := h.placements.Members(group)
 		switch {
 		case !ok:
 			return "its PodGroup does not exist"
@@ -452,7 +453,7 @@ func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 	if h.waits.Evicting(key) {
 		return ""
 	}
-	if h.ledger.isDisallowed(key) {
+	if h.ledger.IsDisallowed(key) {
 		return "its queue does not let it have that"
 	}
 	_, planned := h.gangs.PlannedNode(gangKey(group), string(pod.UID))
@@ -465,11 +466,11 @@ func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 }
 
 // isQueued reports whether a pod or a member of its gang is in the active or backoff queue.
-func (c *cluster) isQueued(pod *corev1.Pod) bool {
-	key := c.r.sched.index.keyOf(pod)
+func (c *world) isQueued(pod *corev1.Pod) bool {
+	key := c.r.sched.index.KeyOf(pod)
 	queue := c.r.upstream.SchedulingQueue
 	return slices.ContainsFunc(slices.Concat(queue.PodsInActiveQ(), queue.PodsInBackoffQ()), func(other *corev1.Pod) bool {
-		return c.r.sched.index.keyOf(other) == key
+		return c.r.sched.index.KeyOf(other) == key
 	})
 }
 
@@ -516,7 +517,7 @@ func TestPromisesEndWithTheirReason(t *testing.T) {
 		all := rapid.SliceOfN(one, 30, 60).Draw(rt, "happenings")
 		wrong := ""
 		synctest.Test(t, func(t *testing.T) {
-			c := newCluster(t)
+			c := newWorld(t)
 			defer func() {
 				c.stop()
 				// Let the virtual clock advance, so that pods that still wait at Permit time out.

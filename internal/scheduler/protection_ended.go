@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/runs"
@@ -15,8 +16,8 @@ import (
 // them, so surplus retries the workloads that may preempt them. [podWatch] calls it when a member
 // starts, and an eviction asks it for the needed number. It is safe for concurrent use.
 type surplus struct {
-	index      *clusterIndex
-	placements *placements
+	index      *cluster.Index
+	placements *cluster.Placements
 	waits      *engine.Waits
 	runs       *runs.Reader
 	clock      clock.WithTicker
@@ -33,7 +34,7 @@ func (sp *surplus) runsOn(key types.NamespacedName) {
 	if !sp.waits.Awaits(engine.Protection) {
 		return
 	}
-	if g, ok := sp.index.groups.Group(key); !ok || !g.IsGang() || sp.goesWhole(g) || sp.placements.running(key) <= sp.countsBy(g) {
+	if g, ok := sp.index.Groups.Group(key); !ok || !g.IsGang() || sp.goesWhole(g) || sp.placements.Running(key) <= sp.countsBy(g) {
 		return
 	}
 	// The framework's cache may learn of the member later than this handler. A decision before that

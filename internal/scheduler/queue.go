@@ -50,15 +50,15 @@ func (p *Plugin) hintAny(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Queueing
 // hintGang retries gangs, and single pods that claim devices or local volumes. A decision may have
 // rejected such pods because of a filter.
 func (p *Plugin) hintGang(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	return p.hint((p.sched.index.gangOf(pod) != nil || filters.IsClaimant(p.handle, pod)) && p.sched.gates.represents(pod)), nil
+	return p.hint((p.sched.index.GangOf(pod) != nil || filters.IsClaimant(p.handle, pod)) && p.sched.gates.represents(pod)), nil
 }
 
 // hintSensitive retries gangs whose members depend on more than room, such as other pods, volumes
 // or devices. It also retries single pods that claim devices or local volumes.
 func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	sensitive := filters.IsClaimant(p.handle, pod)
-	if p.sched.index.gangOf(pod) != nil {
-		key, _ := p.sched.index.groupOf(pod)
+	if p.sched.index.GangOf(pod) != nil {
+		key, _ := p.sched.index.GroupOf(pod)
 		sensitive = p.sched.gangs.PodSensitive(gangKey(key))
 	}
 	return p.hint(sensitive && p.sched.gates.represents(pod)), nil
@@ -89,13 +89,14 @@ func isGivenBack(before, after *resourceapi.ResourceClaim) bool {
 	return had && after.Status.Allocation == nil
 }
 
-// needsClaim reports whether a claim belongs to a pod, or to another pending member of the pod's gang.
+// needsClaim reports whether a claim belongs to a pod, or to another pending member of the pod's
+// gang.
 func (p *Plugin) needsClaim(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	if claim == nil || claim.Namespace != pod.Namespace {
 		return false
 	}
-	key, ok := p.sched.index.groupOf(pod)
-	return filters.Claims(pod, claim) || ok && slices.ContainsFunc(p.sched.index.lister.Members(key).Pending, func(member *corev1.Pod) bool { return filters.Claims(member, claim) })
+	key, ok := p.sched.index.GroupOf(pod)
+	return filters.Claims(pod, claim) || ok && slices.ContainsFunc(p.sched.index.Lister.Members(key).Pending, func(member *corev1.Pod) bool { return filters.Claims(member, claim) })
 }
 
 func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
@@ -110,16 +111,16 @@ func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
 // return to the queue instead of being deleted, this is the only event, because no informer reports
 // their return.
 func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
-	if !p.sched.gates.represents(pod) || p.sched.waits.WaitsFor(p.sched.index.keyOf(pod), engine.Nodes) {
+	if !p.sched.gates.represents(pod) || p.sched.waits.WaitsFor(p.sched.index.KeyOf(pod), engine.Nodes) {
 		return fwk.QueueSkip, nil
 	}
 	if gone, ok := oldObj.(*corev1.Pod); ok {
-		if own, isMember := p.sched.index.groupOf(gone); isMember && p.sched.placements.isStuckWith(pod, own) {
+		if own, isMember := p.sched.index.GroupOf(gone); isMember && p.sched.placements.IsStuckWith(pod, own) {
 			// The pod is a member that was rejected and has returned to the queue. That does not
 			// change the plan.
 			return fwk.QueueSkip, nil
 		}
-		key := p.sched.index.keyOf(pod)
+		key := p.sched.index.KeyOf(pod)
 		if awaited, worthIt := p.sched.waits.GoneFor(key, string(gone.UID)); awaited {
 			if worthIt {
 				// The informer's handler may run later than this hint. The framework's queue would

@@ -18,6 +18,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
@@ -140,12 +141,12 @@ func TestChargedAsItIsNow(t *testing.T) {
 	r := newRig(t, nodes(1, "8")...)
 	r.sched.QueueSet(limitedQueue("a", "8"))
 	listed := ofQueue("a", on(pod("p", "", "1", 0), "node-0"))
-	r.sched.ledger.recharge(listed)
+	r.sched.ledger.Recharge(listed)
 	if r.sched.quotas.Knows(listed.UID) {
 		t.Error("one that has gone counts")
 	}
 	r.create(ofQueue("a", pod("p", "", "1", 0)))
-	r.sched.ledger.recharge(listed)
+	r.sched.ledger.Recharge(listed)
 	s := r.sched.quotas.Snapshot([]string{"cpu"})
 	if s.Allocated[0][0] != 0 || s.Requested[0][0] != 1000 {
 		t.Errorf("allocated %v and requested %v, want what it is now", s.Allocated, s.Requested)
@@ -213,7 +214,7 @@ func TestQueueThatIsNamedBeforeItIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("it is known", func() bool {
-		now, err := r.sched.index.pods.Pods("ns").Get("p")
+		now, err := r.sched.index.Pods.Pods("ns").Get("p")
 		return err == nil && now.Labels[v1alpha1.LabelQueue] == "b"
 	})
 	r.never("it leaves its queue", 50*time.Millisecond, func() bool { return allocated("a") != 1000 })
@@ -225,7 +226,7 @@ func TestQueueThatIsNamedBeforeItIsThere(t *testing.T) {
 
 // held is a Derived that does not know the groups of pods until ended is set.
 type held struct {
-	underived
+	cluster.Underived
 	ended atomic.Bool
 }
 
@@ -247,7 +248,7 @@ func TestHeldPodsAskForNothing(t *testing.T) {
 	p := ofQueue("a", pod("p", "", "1", 0))
 	r.create(p)
 	requested := func() int64 { return r.sched.quotas.Snapshot([]string{"cpu"}).Requested[0][0] }
-	r.sched.ledger.recharge(p)
+	r.sched.ledger.Recharge(p)
 	if got := requested(); got != 0 {
 		t.Errorf("one that is held asks for %d", got)
 	}
@@ -449,7 +450,7 @@ func TestPlanAtALoweredLimit(t *testing.T) {
 	t.Parallel()
 	h := detached(&Inputs{Groups: &gang.Store{}})
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	h.index.pods = corelisters.NewPodLister(indexer)
+	h.index.Pods = corelisters.NewPodLister(indexer)
 	h.quotas.SetQueue(limitedQueue("a", "2"))
 	leaves, waits := placed("leaves"), turnsPod("waits")
 	leaves.DeletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -469,12 +470,12 @@ func TestPlanAtALoweredLimit(t *testing.T) {
 	h.steps.arrives(waits)
 	h.steps.reserveRooms(g, []*engine.Reservation{{Pod: pi, UID: string(waits.UID), Node: "n", Standing: workload.Standing{Queue: "a"}}})
 	h.quotas.SetQueue(limitedQueue("a", "1"))
-	if h.ledger.isDisallowed(g) {
+	if h.ledger.IsDisallowed(g) {
 		t.Error("It may not wait for what leaves")
 	}
 	h.engine.Step(time.Time{}, engine.GroupArrives{Group: g})
 	h.gangs.SetPlan(g, []engine.Assignment{{Member: string(waits.UID), Node: "n"}})
-	if !h.ledger.isDisallowed(g) {
+	if !h.ledger.IsDisallowed(g) {
 		t.Error("It may come in beside what has not left yet")
 	}
 }

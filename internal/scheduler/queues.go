@@ -12,6 +12,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -22,11 +23,11 @@ import (
 )
 
 // queueChanges follows Queues, and the namespaces and PriorityClasses that determine their use. The
-// informers call it, and the main loop calls expire. [ledger] holds the queues and answers
+// informers call it, and the main loop calls expire. [cluster.Ledger] holds the queues and answers
 // questions about them. It is safe for concurrent use.
 type queueChanges struct {
-	index            *clusterIndex
-	ledger           *ledger
+	index            *cluster.Index
+	ledger           *cluster.Ledger
 	quotas           *queue.Ledger
 	cluster          *snapshot.Cache
 	turns            *admission.List
@@ -42,12 +43,12 @@ type queueChanges struct {
 func (qc *queueChanges) set(q *v1alpha1.Queue) {
 	first, confining := qc.quotas.SetQueue(q)
 	if first {
-		all, err := qc.index.pods.List(labels.Everything())
+		all, err := qc.index.Pods.List(labels.Everything())
 		if err != nil {
 			klog.Background().Error(err, "List pods to charge them to their queues")
 		}
 		for _, pod := range all {
-			qc.ledger.recharge(pod)
+			qc.ledger.Recharge(pod)
 		}
 		qc.quotas.AllCharged()
 		qc.cluster.Invalidate()
@@ -64,8 +65,8 @@ func (qc *queueChanges) set(q *v1alpha1.Queue) {
 func (qc *queueChanges) retryNamed(pods []*corev1.Pod) {
 	keys := sets.New[workload.Key]()
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && qc.ledger.queueOf(pod) != "" {
-			keys.Insert(qc.index.keyOf(pod))
+		if pod.Spec.NodeName == "" && qc.ledger.QueueOf(pod) != "" {
+			keys.Insert(qc.index.KeyOf(pod))
 		}
 	}
 	for key := range keys {
@@ -133,7 +134,7 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 	}
 	// Check the limits again. The limit may be on a resource that no node has, and may count pods
 	// that are not in the snapshot.
-	gone := p.sched.ledger.departing()
+	gone := p.sched.ledger.Departing()
 	for _, victim := range made.victims {
 		gone = append(gone, victim.UID)
 	}
@@ -168,7 +169,7 @@ func (qc *queueChanges) cutToFairShare(pre *preemptor, plan []engine.Assignment)
 	for i, seat := range plan {
 		requests[i] = asked[seat.Member]
 	}
-	n := standing.Within(pre.queue, requests, qc.quotas.Unplaced(qc.ledger.reservedByOthers(pre.key)), kindsOf(pre.pods)...)
+	n := standing.Within(pre.queue, requests, qc.quotas.Unplaced(qc.ledger.ReservedByOthers(pre.key)), kindsOf(pre.pods)...)
 	return plan[:max(n, least)]
 }
 
@@ -186,14 +187,14 @@ func (gs *gates) blockedByQueue(pod *corev1.Pod) gang.Verdict {
 	if v := gs.queueBlocks(pod); v != (gang.Verdict{}) || !gs.quotas.Used() {
 		return v
 	}
-	key := gs.index.keyOf(pod)
+	key := gs.index.KeyOf(pod)
 	return gs.askQueue(key, engine.Queue, func() gang.Verdict {
-		c := gs.ledger.claimOf(pod)
+		c := gs.ledger.ClaimOf(pod)
 		if c.Bar != (gang.Verdict{}) {
 			return c.Bar
 		}
-		_, v := gs.ledger.withinLimits(&candidate{
-			key: key, standing: workload.Standing{Priority: gs.index.priorityOf(pod), Queue: c.Queue}, minCount: 1, pods: []*corev1.Pod{pod},
+		_, v := gs.ledger.WithinLimits(&cluster.Candidate{
+			Key: key, Standing: workload.Standing{Priority: gs.index.PriorityOf(pod), Queue: c.Queue}, MinCount: 1, Pods: []*corev1.Pod{pod},
 		})
 		return v
 	})

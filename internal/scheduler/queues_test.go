@@ -32,7 +32,7 @@ func TestQueueOf(t *testing.T) {
 	h := detached(&Inputs{Groups: groups})
 	args := &configv1alpha1.ReprieveArgs{QueueLabelKey: ptr.To("team/queue")}
 	configv1alpha1.SetDefaults(args)
-	h.index.profiles.Add("keyed", args, nil)
+	h.index.Profiles.Add("keyed", args, nil)
 	tests := map[string]struct {
 		scheduler string
 		labels    map[string]string
@@ -49,14 +49,14 @@ func TestQueueOf(t *testing.T) {
 	pods := make(map[string]*corev1.Pod)
 	for name, tt := range tests {
 		pods[name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: tt.labels}, Spec: corev1.PodSpec{SchedulerName: tt.scheduler}}
-		if got := h.ledger.queueOf(pods[name]); got != "" {
+		if got := h.ledger.QueueOf(pods[name]); got != "" {
 			t.Errorf("%s: queue %q, where there are none", name, got)
 		}
 	}
 	h.quotas.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := h.ledger.queueOf(pods[name]); got != tt.want {
+			if got := h.ledger.QueueOf(pods[name]); got != tt.want {
 				t.Errorf("queue %q, want %q", got, tt.want)
 			}
 		})
@@ -69,16 +69,16 @@ func withoutQueues() func() {
 	h := detached(&Inputs{Groups: &gang.Store{}})
 	args := &configv1alpha1.ReprieveArgs{}
 	configv1alpha1.SetDefaults(args)
-	h.index.profiles.Add("reprieve-scheduler", args, nil)
+	h.index.Profiles.Add("reprieve-scheduler", args, nil)
 	one := pod("one", "", "1", 0)
 	one.Labels = map[string]string{v1alpha1.LabelQueue: "a"}
 	pods := []*corev1.Pod{one}
-	pre := preemptor{queue: h.ledger.queueOf(one), pods: pods, minCount: 1}
+	pre := preemptor{queue: h.ledger.QueueOf(one), pods: pods, minCount: 1}
 	return func() {
-		h.ledger.charge(one)
+		h.ledger.Charge(one)
 		h.quotas.Forget(one.UID)
-		if h.gates.waitsForTurn(one) || h.gates.blockedByQueue(one) != (gang.Verdict{}) || pre.limit(h.ledger) != (gang.Verdict{}) || !h.ledger.isCharged(pre.queue, pre.pods) ||
-			h.ledger.queueOf(one) != "" || h.quotas.Check("a") != (gang.Verdict{}) || h.quotas.Snapshot(nil) != nil {
+		if h.gates.waitsForTurn(one) || h.gates.blockedByQueue(one) != (gang.Verdict{}) || pre.limit(h.ledger) != (gang.Verdict{}) || !h.ledger.IsCharged(pre.queue, pre.pods) ||
+			h.ledger.QueueOf(one) != "" || h.quotas.Check("a") != (gang.Verdict{}) || h.quotas.Snapshot(nil) != nil {
 			panic("queues are in the way, and there are none")
 		}
 	}
@@ -116,7 +116,7 @@ func TestMinRuntimeOfGroup(t *testing.T) {
 		args := &configv1alpha1.ReprieveArgs{}
 		change(args)
 		configv1alpha1.SetDefaults(args)
-		h.index.profiles.Add(name, args, nil)
+		h.index.Profiles.Add(name, args, nil)
 	}
 	h.quotas.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "top"}, Spec: v1alpha1.QueueSpec{ReclaimMinRuntime: &metav1.Duration{Duration: 2 * time.Hour}}})
 	h.quotas.SetQueue(&v1alpha1.Queue{
@@ -173,7 +173,7 @@ func TestBarred(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 			h := detached(&Inputs{Groups: &gang.Store{}})
-			h.index.pods = corelisters.NewPodLister(indexer)
+			h.index.Pods = corelisters.NewPodLister(indexer)
 			for _, name := range []string{"a", "b"} {
 				h.quotas.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
 			}
@@ -187,11 +187,11 @@ func TestBarred(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := h.index.keyOf(waits)
+			o := h.index.KeyOf(waits)
 			h.steps.arrives(waits)
 			h.steps.reserveRooms(o, []*engine.Reservation{{Pod: pi, UID: string(waits.UID), Node: "n", Standing: workload.Standing{Queue: "a"}}})
 			tt.change(h, indexer, waits.DeepCopy())
-			if got := h.ledger.isDisallowed(o); got != tt.want {
+			if got := h.ledger.IsDisallowed(o); got != tt.want {
 				t.Errorf("barred is %v, want %v", got, tt.want)
 			}
 		})
@@ -227,10 +227,10 @@ func TestTurnedDownByItsQueue(t *testing.T) {
 			r.eventually("its turn comes", func() bool { return len(r.active()) > 0 })
 			r.cycle()
 			r.eventually("it says what is in the way", func() bool {
-				got, err := r.sched.index.pods.Pods("ns").Get("p")
+				got, err := r.sched.index.Pods.Pods("ns").Get("p")
 				return err == nil && scheduledCondition(got) != nil
 			})
-			got, err := r.sched.index.pods.Pods("ns").Get("p")
+			got, err := r.sched.index.Pods.Pods("ns").Get("p")
 			if err != nil {
 				t.Fatal(err)
 			}

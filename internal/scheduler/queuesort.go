@@ -65,7 +65,7 @@ func (s *PrioritySort) seatOf(entity fwk.QueuedEntityInfo) admission.Position {
 // positionOf returns the sort key of a pod that entered the queue at the time came.
 func (h *Scheduler) positionOf(pod *corev1.Pod, came time.Time) admission.Position {
 	if h.quotas.Used() {
-		if seat, ok := h.turns.Position(h.index.keyOf(pod)); ok {
+		if seat, ok := h.turns.Position(h.index.KeyOf(pod)); ok {
 			return seat
 		}
 	}
@@ -75,5 +75,5 @@ func (h *Scheduler) positionOf(pod *corev1.Pod, came time.Time) admission.Positi
 	case h.reserved.Has(string(pod.UID)):
 		came = pod.CreationTimestamp.Time
 	}
-	return admission.Position{Priority: h.index.priorityOf(pod), Time: came}
+	return admission.Position{Priority: h.index.PriorityOf(pod), Time: came}
 }

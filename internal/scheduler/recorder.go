@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/inputs"
 )
@@ -59,7 +60,7 @@ func (p *Plugin) recordInputs(made *cycleDecision) *cycleDecision {
 		}
 	}
 	for _, r := range made.view.own {
-		seen.Promised = append(seen.Promised, inputs.ReservedRoom{Pod: podIn(r), Node: r.Node})
+		seen.Promised = append(seen.Promised, inputs.ReservedRoom{Pod: cluster.PodIn(r), Node: r.Node})
 	}
 	slices.SortFunc(seen.Promised, func(a, b inputs.ReservedRoom) int { return cmp.Compare(a.Pod.UID, b.Pod.UID) })
 	made.inputs = p.sched.recorder.Seen(seen)

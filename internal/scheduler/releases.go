@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
@@ -23,9 +24,9 @@ import (
 // and cancels bindings. The plugin calls it when a member fails. The watchers call it when the
 // cluster changes. [retries] then starts the next attempt. It is safe for concurrent use.
 type releases struct {
-	index      *clusterIndex
-	placements *placements
-	ledger     *ledger
+	index      *cluster.Index
+	placements *cluster.Placements
+	ledger     *cluster.Ledger
 	quotas     *queue.Ledger
 	evictor    Evictor
 	handle     framework.Framework
@@ -79,13 +80,13 @@ func (x *releases) plan(key types.NamespacedName, failed *corev1.Pod, why string
 // members whose rejection failed.
 func (x *releases) rejectWaiting(key types.NamespacedName, failed types.UID, why string) int {
 	// The lock prevents two goroutines from rejecting the same pod.
-	x.placements.rejecting.Lock()
-	defer x.placements.rejecting.Unlock()
+	x.placements.Rejecting.Lock()
+	defer x.placements.Rejecting.Unlock()
 	var waiting []fwk.WaitingPod
 	x.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		pod := w.GetPod()
 		// Skip deleted pods, because the framework rejects them itself.
-		if k, ok := x.index.groupOf(pod); ok && k == key && pod.UID != failed && !x.records.IsRejected(string(pod.UID)) && x.index.exists(pod) {
+		if k, ok := x.index.GroupOf(pod); ok && k == key && pod.UID != failed && !x.records.IsRejected(string(pod.UID)) && x.index.Exists(pod) {
 			waiting = append(waiting, w)
 		}
 	})
@@ -100,8 +101,8 @@ func (x *releases) rejectWaiting(key types.NamespacedName, failed types.UID, why
 
 // rejectAtPermit rejects a pod that waits at Permit; false for a pod that does not wait there.
 func (x *releases) rejectAtPermit(uid types.UID, why string) bool {
-	x.placements.rejecting.Lock()
-	defer x.placements.rejecting.Unlock()
+	x.placements.Rejecting.Lock()
+	defer x.placements.Rejecting.Unlock()
 	if x.records.IsRejected(string(uid)) {
 		return true
 	}
@@ -116,13 +117,13 @@ func (x *releases) rejectAtPermit(uid types.UID, why string) bool {
 // cancelBindings returns the members in PreBind to the queue if their gang then has too few
 // members. A gang is placed together or not at all.
 func (x *releases) cancelBindings(key types.NamespacedName, why string) {
-	g, ok := x.index.groups.Group(key)
+	g, ok := x.index.Groups.Group(key)
 	if !ok || !g.IsGang() {
 		return
 	}
-	members := x.placements.members(key)
+	members := x.placements.Members(key)
 	if g.Tree != nil {
-		short := x.placements.partial(g, &members, nil)
+		short := x.placements.Partial(g, &members, nil)
 		for _, pod := range members.Pending {
 			if members.Reserved.Has(pod.UID) && short.Has(g.Tree.PartOf(pod)) {
 				x.cancelBinding(pod.UID, why)
@@ -130,7 +131,7 @@ func (x *releases) cancelBindings(key types.NamespacedName, why string) {
 		}
 		return
 	}
-	if x.placements.missing(g, &members) == 0 {
+	if x.placements.Missing(g, &members) == 0 {
 		return
 	}
 	for _, uid := range x.gangs.Reserved(gangKey(key)) {
@@ -162,10 +163,10 @@ func (x *releases) orNext(key types.NamespacedName) {
 		return
 	}
 	member, _ := x.records.InPlan(next)
-	pod, ok := x.index.podOf(member)
+	pod, ok := x.index.PodOf(member)
 	switch {
-	case !ok || !x.index.awaitsPlace(pod):
-	case x.index.entersQueue(pod):
+	case !ok || !x.index.AwaitsPlace(pod):
+	case x.index.EntersQueue(pod):
 		x.retries.activate(pod)
 	default:
 		// Another plugin gates the member, so the plan cannot continue. Release the plan, because
@@ -202,7 +203,7 @@ func (x *releases) withdraw(pods []*corev1.Pod) {
 		x.records.HasLookedElsewhere(string(pod.UID))
 		x.records.Nominates(string(pod.UID), engine.Nomination{})
 		x.handle.DeleteNominatedPodIfExists(pod)
-		if now, ok := x.index.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
+		if now, ok := x.index.PodOf(podKey(pod)); ok && now.Spec.NodeName == "" {
 			none = append(none, podstatus.Nomination{Pod: now})
 		}
 	}
@@ -213,7 +214,7 @@ func (x *releases) withdraw(pods []*corev1.Pod) {
 // review retries a workload whose cause of waiting has ended. Before that, it releases the
 // workload's reservations if they are no longer valid.
 func (x *releases) review(key workload.Key) {
-	if why := x.ledger.invalidBecause(key); why != "" && !x.waits.Evicting(key) {
+	if why := x.ledger.InvalidBecause(key); why != "" && !x.waits.Evicting(key) {
 		x.all(key, why)
 	}
 	x.retries.now(key)
@@ -229,7 +230,7 @@ func (x *releases) disallowedAmong(keys []workload.Key, why string) {
 	x.wanted.askAnew()
 	for _, key := range keys {
 		// Skip a workload with evictions under way. The end of the evictions reviews it.
-		if !x.waits.Evicting(key) && x.ledger.isDisallowed(key) {
+		if !x.waits.Evicting(key) && x.ledger.IsDisallowed(key) {
 			x.andRetry(key, why)
 		}
 	}
@@ -249,7 +250,7 @@ func (x *releases) overLimit(standing workload.Standing) {
 // changedQueue restarts a workload that has moved to another queue.
 func (x *releases) changedQueue(key workload.Key) {
 	x.wanted.askAnew()
-	if x.ledger.isDisallowed(key) && !x.waits.Evicting(key) {
+	if x.ledger.IsDisallowed(key) && !x.waits.Evicting(key) {
 		x.andRetry(key, "it is in another queue")
 		return
 	}
@@ -271,7 +272,7 @@ func (x *releases) reportLost(key types.NamespacedName, why string) {
 func (x *releases) reservationsEnded(pods []*corev1.Pod) {
 	keys := sets.New[types.NamespacedName]()
 	for _, pod := range pods {
-		if key, ok := x.index.groupOf(pod); ok {
+		if key, ok := x.index.GroupOf(pod); ok {
 			keys.Insert(key)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
@@ -12,9 +13,9 @@ import (
 // pods: gang members without a cycle, pods that may not use their queue, and pods that wait for a
 // turn. Any goroutine may add reports. The main loop writes them.
 type reporter struct {
-	index      *clusterIndex
-	placements *placements
-	ledger     *ledger
+	index      *cluster.Index
+	placements *cluster.Placements
+	ledger     *cluster.Ledger
 	gangs      *engine.Gangs
 	records    *engine.Pods
 	reserved   *engine.Reservations

@@ -62,8 +62,8 @@ func (t *reporter) tellMembers(now time.Time) {
 // tellGang reports to pending members of a gang, and returns the number of reports. most bounds
 // that number.
 func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) int {
-	g, ok := t.index.groups.Group(key)
-	members := t.placements.members(key)
+	g, ok := t.index.Groups.Group(key)
+	members := t.placements.Members(key)
 	if len(members.Pending) == 0 || ok && !g.IsGang() {
 		t.gangs.DropReport(gangKey(key))
 		return 0
@@ -78,7 +78,7 @@ func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) i
 	for _, pod := range members.Pending {
 		uid := string(pod.UID)
 		pods[uid], pending = pod, append(pending, uid)
-		isOurs := t.index.profiles.Of(pod.Spec.SchedulerName) != nil
+		isOurs := t.index.Profiles.Of(pod.Spec.SchedulerName) != nil
 		if isOurs && !members.Reserved.Has(pod.UID) && !t.records.IsAssumed(uid) && word.isMissing(pod) && !t.isHeldItself(pod) {
 			outdated = append(outdated, uid)
 		}
@@ -96,7 +96,7 @@ func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) i
 // isHeldItself reports whether a member is blocked for a reason that does not concern its gang.
 // Other code reports that reason, and added room would not help.
 func (t *reporter) isHeldItself(pod *corev1.Pod) bool {
-	return t.index.derived.Hold(pod) != gang.Verdict{} || gang.Outranked(t.index.derived, t.index.groups, pod) != gang.Verdict{}
+	return t.index.Derived.Hold(pod) != gang.Verdict{} || gang.Outranked(t.index.Derived, t.index.Groups, pod) != gang.Verdict{}
 }
 
 // gangReport is the report to the pending members of a gang.
@@ -112,8 +112,8 @@ type gangReport struct {
 func (t *reporter) wordFor(key types.NamespacedName, g *gang.Group, members *gang.Members) gangReport {
 	verdict := t.gangs.BeginReport(gangKey(key))
 	held := gang.Gate(key, g, members)
-	if held == (gang.Verdict{}) && g != nil && t.ledger.asksForQueues() {
-		held = t.ledger.claimOfGroup(g, members).Bar
+	if held == (gang.Verdict{}) && g != nil && t.ledger.AsksForQueues() {
+		held = t.ledger.ClaimOfGroup(g, members).Bar
 	}
 	if v := t.gangs.Verdict(gangKey(key)); held == (gang.Verdict{}) && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 		held = v
@@ -136,7 +136,7 @@ func (t *reporter) lacksNodes(leader string, pending []*corev1.Pod) bool {
 	if i < 0 || !isUnschedulable(pending[i]) {
 		return false
 	}
-	nodes, err := t.index.nodes.List(labels.Everything())
+	nodes, err := t.index.Nodes.List(labels.Everything())
 	return err == nil && len(nodes) == 0
 }
 

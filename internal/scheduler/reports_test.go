@@ -15,6 +15,7 @@ import (
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
@@ -67,9 +68,9 @@ func newHall(t *testing.T) *hall {
 	h.started = h.clock.Now()
 	in := &Inputs{Groups: h.groups, Statuses: h, Clock: h.clock}
 	h.sched = detached(in)
-	h.sched.index.lister, h.sched.index.pods, h.sched.index.nodes = gang.NewLister(h.pods), corelisters.NewPodLister(h.pods), corelisters.NewNodeLister(h.nodes)
+	h.sched.index.Lister, h.sched.index.Pods, h.sched.index.Nodes = gang.NewLister(h.pods), corelisters.NewPodLister(h.pods), corelisters.NewNodeLister(h.nodes)
 	args := &configv1alpha1.ReprieveArgs{WorkloadAware: ptr.To(true), QueueLabelKey: ptr.To(v1alpha1.LabelQueue)}
-	h.sched.index.profiles.Add("reprieve-scheduler", args, nil)
+	h.sched.index.Profiles.Add("reprieve-scheduler", args, nil)
 	h.add(h.nodes, node("node-0", "1"))
 	return h
 }
@@ -112,7 +113,7 @@ func (h *hall) remove(pod *corev1.Pod) {
 // now returns the current version of a pod from the informer.
 func (h *hall) now(name string) *corev1.Pod {
 	h.t.Helper()
-	p, err := h.sched.index.pods.Pods("ns").Get(name)
+	p, err := h.sched.index.Pods.Pods("ns").Get(name)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func (h *hall) expect(want ...string) {
 
 // holdsBack is a Derived that blocks the pod with a name.
 type holdsBack struct {
-	underived
+	cluster.Underived
 	name string
 }
 
@@ -351,7 +352,7 @@ func TestTelling(t *testing.T) {
 			h.expect("g-1 Unschedulable: no room")
 		},
 		"nothing of one that is held back for what it belongs to": func(h *hall) {
-			h.sched.index.derived = holdsBack{name: "g-2"}
+			h.sched.index.Derived = holdsBack{name: "g-2"}
 			h.gang("g", 3)
 			h.framework("g-0", "no room")
 			h.decided("g", "no room")

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
@@ -74,17 +75,17 @@ func (p *Plugin) reportReserved(made *cycleDecision, statuses fwk.NodeToStatusRe
 // holders returns the names of the workloads and lost members whose reserved room excludes the
 // preemptor from a node; nil if none does.
 func (p *Plugin) holders(pre *preemptor, kept []*engine.Reservation, classes []snapshot.Class, node string) []string {
-	info := p.sched.placements.staying(node)
+	info := p.sched.placements.Staying(node)
 	if info == nil {
 		return nil
 	}
 	held := slices.DeleteFunc(heldFrom(p.sched.reserved.On(node), info, pre.standing(), ""), func(r *engine.Reservation) bool {
-		return p.sched.index.owns(pre.key, podIn(r))
+		return p.sched.index.Owns(pre.key, cluster.PodIn(r))
 	})
 	held = append(held, keptOn(kept, node)...)
 	isKept := slices.ContainsFunc(classes, func(c snapshot.Class) bool {
 		s := seekerOf(c.Pods[0], pre.standing(), p.resources)
-		return s.fitsBeside(info, nil) && !s.fitsBeside(info, held) && p.sched.index.couldRunOn(info.Node(), c.Pods[0].GetPod())
+		return s.fitsBeside(info, nil) && !s.fitsBeside(info, held) && p.sched.index.CouldRunOn(info.Node(), c.Pods[0].GetPod())
 	})
 	if !isKept {
 		return nil
@@ -93,7 +94,7 @@ func (p *Plugin) holders(pre *preemptor, kept []*engine.Reservation, classes []s
 	for _, r := range held {
 		key, ok := p.sched.reserved.KeyOf(r.UID)
 		if !ok && slices.Contains(kept, r) {
-			key, ok = gangKey(p.sched.index.groupKeyOf(podIn(r))), true
+			key, ok = gangKey(p.sched.index.GroupKeyOf(cluster.PodIn(r))), true
 		}
 		if name := fmt.Sprintf("%s (priority %d)", key, r.Priority); ok && !slices.Contains(names, name) {
 			names = append(names, name)
@@ -108,7 +109,7 @@ func (s *stepper) reserveRooms(key workload.Key, rooms []*engine.Reservation) {
 	for _, r := range rooms {
 		// The first call of CalculateResource stores its result in the PodInfo. Make that call
 		// here, because other goroutines read the PodInfo from now on.
-		podInfoIn(r).CalculateResource()
+		cluster.PodInfoIn(r).CalculateResource()
 	}
 	s.step(engine.Reserves{Key: key, Rooms: rooms})
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -27,9 +28,9 @@ import (
 // retries when a cause of waiting has ended. It also begins the turns of queued work. It is safe
 // for concurrent use.
 type retries struct {
-	index      *clusterIndex
-	placements *placements
-	ledger     *ledger
+	index      *cluster.Index
+	placements *cluster.Placements
+	ledger     *cluster.Ledger
 	quotas     *queue.Ledger
 	handle     framework.Framework
 	gangs      *engine.Gangs
@@ -58,7 +59,7 @@ func (t *retries) requeue(keys ...workload.Key) {
 	for _, key := range keys {
 		if key.Gang {
 			t.group(nameOf(key))
-		} else if pod, ok := t.index.podOf(key); ok {
+		} else if pod, ok := t.index.PodOf(key); ok {
 			t.activate(pod)
 		}
 	}
@@ -76,7 +77,7 @@ func (t *retries) atLimit(limited []string) {
 		return
 	}
 	ended := t.waits.EndFor(engine.Queue, func(key workload.Key) bool {
-		name, ok := t.ledger.queueOfWork(key)
+		name, ok := t.ledger.QueueOfWork(key)
 		return !ok || slices.ContainsFunc(t.quotas.LimitsOn(name), func(name string) bool { return slices.Contains(limited, name) })
 	})
 	for _, key := range ended {
@@ -87,8 +88,8 @@ func (t *retries) atLimit(limited []string) {
 
 // group retries the members of a group. For a gang, it retries only the member that plans.
 func (t *retries) group(key types.NamespacedName) {
-	if g, ok := t.index.groups.Group(key); ok && !g.IsGang() {
-		t.activate(t.index.lister.Members(key).Pending...)
+	if g, ok := t.index.Groups.Group(key); ok && !g.IsGang() {
+		t.activate(t.index.Lister.Members(key).Pending...)
 		return
 	}
 	t.gang(key)
@@ -98,7 +99,7 @@ func (t *retries) group(key types.NamespacedName) {
 // enough members have passed their cycles, it also lets the members at Permit continue. This may be
 // the case because minCount was lowered, or because terminating members keep running.
 func (t *retries) gang(key types.NamespacedName) {
-	members := t.placements.members(key)
+	members := t.placements.Members(key)
 	t.allowGang(key, &members)
 	if pod := t.representative(key, &members); pod != nil {
 		t.activate(pod)
@@ -112,7 +113,7 @@ func (t *retries) gang(key types.NamespacedName) {
 // allowGang lets the members of a gang at Permit continue if enough members have passed their
 // cycles.
 func (t *retries) allowGang(key types.NamespacedName, members *gang.Members) {
-	if g, ok := t.index.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && !t.placements.isInPart(g, members, nil) && !t.gangs.Lacks(gangKey(key)) {
+	if g, ok := t.index.Groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && !t.placements.IsInPart(g, members, nil) && !t.gangs.Lacks(gangKey(key)) {
 		t.allow(key)
 	}
 }
@@ -120,7 +121,7 @@ func (t *retries) allowGang(key types.NamespacedName, members *gang.Members) {
 // allow lets all members of a gang pass Permit.
 func (t *retries) allow(key types.NamespacedName) {
 	t.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
-		if k, ok := t.index.groupOf(w.GetPod()); ok && k == key {
+		if k, ok := t.index.GroupOf(w.GetPod()); ok && k == key {
 			w.Allow(Name)
 		}
 	})
@@ -133,7 +134,7 @@ func (t *retries) representative(key types.NamespacedName, members *gang.Members
 	gang.SortByAge(members.Pending)
 	var oldest *corev1.Pod
 	for _, pod := range members.Pending {
-		if members.Reserved.Has(pod.UID) || !t.index.entersQueue(pod) {
+		if members.Reserved.Has(pod.UID) || !t.index.EntersQueue(pod) {
 			continue
 		}
 		if string(pod.UID) == leader {
@@ -149,21 +150,21 @@ func (t *retries) representative(key types.NamespacedName, members *gang.Members
 // soon is group after a short delay. It combines frequent changes into one retry, such as the
 // creation of many members. It may be called under the lock of the scheduler's queue.
 func (t *retries) soon(key types.NamespacedName) {
-	t.waits.Gather(gangKey(key), t.clock.Now().Add(t.index.settleTime(key)))
+	t.waits.Gather(gangKey(key), t.clock.Now().Add(t.index.SettleTime(key)))
 }
 
 // from retries all unplaced workloads with at least a certain priority.
 func (t *retries) from(least int32) {
-	pods, err := t.index.pods.List(labels.Everything())
+	pods, err := t.index.Pods.List(labels.Everything())
 	if err != nil {
 		return
 	}
 	retried := sets.New[workload.Key]()
 	for _, pod := range pods {
-		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || t.index.profiles.Of(pod.Spec.SchedulerName) == nil || t.index.priorityOf(pod) < least {
+		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || t.index.Profiles.Of(pod.Spec.SchedulerName) == nil || t.index.PriorityOf(pod) < least {
 			continue
 		}
-		if key := t.index.keyOf(pod); !retried.Has(key) {
+		if key := t.index.KeyOf(pod); !retried.Has(key) {
 			retried.Insert(key)
 			t.now(key)
 		}
@@ -187,7 +188,7 @@ func (t *retries) beginTurns(now time.Time) {
 	if !t.leads.Load() || !t.turns.CanBegin(now) {
 		return
 	}
-	for _, key := range t.turns.Admit(t.ledger.shares(), now) {
+	for _, key := range t.turns.Admit(t.ledger.Shares(), now) {
 		logOf(context.Background(), key).V(2).Info("Its turn has come")
 		t.now(key)
 	}
@@ -195,7 +196,7 @@ func (t *retries) beginTurns(now time.Time) {
 
 // retryTurns retries workloads whose turn failed, if the share of their queue has grown since.
 func (t *retries) retryTurns() {
-	if s := t.ledger.shares(); s != nil {
+	if s := t.ledger.Shares(); s != nil {
 		for _, key := range t.turns.RetryForShares(s) {
 			t.now(key)
 		}
@@ -211,10 +212,10 @@ func (t *retries) protectionEnded() { t.ended(engine.Protection) }
 // makes all members eligible again.
 func (t *retries) nextLeader(key types.NamespacedName, leader types.UID) bool {
 	next := t.gangs.PassOn(gangKey(key), string(leader))
-	members := t.index.lister.Members(key)
+	members := t.index.Lister.Members(key)
 	gang.SortByAge(members.Pending)
 	for _, pod := range members.Pending {
-		if next(string(pod.UID)) && t.index.entersQueue(pod) {
+		if next(string(pod.UID)) && t.index.EntersQueue(pod) {
 			t.activate(pod)
 			return true
 		}

@@ -14,7 +14,7 @@ import (
 func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) bool {
 	found, told := false, false
 	for _, pod := range members.Pending {
-		if members.Reserved.Has(pod.UID) && p.sched.placements.awaitsRejected(pod.UID, key) {
+		if members.Reserved.Has(pod.UID) && p.sched.placements.AwaitsRejected(pod.UID, key) {
 			found, told = true, true
 			continue
 		}

@@ -36,6 +36,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -441,7 +442,7 @@ func (r *rig) remove(pod *corev1.Pod) {
 		r.t.Fatal(err)
 	}
 	r.eventually("the scheduler notices that "+pod.Name+" has gone", func() bool {
-		_, err := r.sched.index.pods.Pods(pod.Namespace).Get(pod.Name)
+		_, err := r.sched.index.Pods.Pods(pod.Namespace).Get(pod.Name)
 		_, cached := r.upstream.Cache.GetPod(pod)
 		return err != nil && cached != nil
 	})
@@ -540,8 +541,8 @@ func (r *rig) decide(pod *corev1.Pod) *cycleDecision {
 	r.t.Helper()
 	r.snapshot()
 	pre := r.plugin.podPreemptor(pod)
-	if g := r.sched.index.gangOf(pod); g != nil {
-		m := r.sched.placements.members(g.Key)
+	if g := r.sched.index.GangOf(pod); g != nil {
+		m := r.sched.placements.Members(g.Key)
 		pre = r.plugin.gangPreemptor(g, &m)
 	}
 	made, err := r.plugin.decide(r.t.Context(), pre)
@@ -585,7 +586,7 @@ func (r *rig) reservedOn(uid types.UID) (string, bool) {
 
 // detached returns a Scheduler that has only state in memory: it has no framework and no informers.
 func detached(in *Inputs) *Scheduler {
-	index := in.emptyIndex()
-	index.pods = corelisters.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))
+	index := cluster.NewIndex(in.sources())
+	index.Pods = corelisters.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))
 	return in.assemble(index, nil, nil)
 }

@@ -71,7 +71,7 @@ func eachRobber(t *testing.T, others []*corev1.Node, run func(t *testing.T, r *r
 					if _, err := r.client.CoreV1().Nodes().Create(t.Context(), other.DeepCopy(), metav1.CreateOptions{}); err != nil {
 						t.Fatal(err)
 					}
-					r.eventually("the node is known", func() bool { _, err := r.sched.index.nodes.Get(other.Name); return err == nil })
+					r.eventually("the node is known", func() bool { _, err := r.sched.index.Nodes.Get(other.Name); return err == nil })
 				}
 				gone := on(pod("v-1", "", "2", 0), "node-0")
 				r.create(on(pod("stays", "", "2", 30), "node-0"), gone, on(pod("v-2", "", "2", 0), "node-0"))

@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util"
 	"k8s.io/utils/clock"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -26,9 +27,9 @@ import (
 // reviews them. [nodeWatch] releases reservations on nodes that are gone or reject the pods. It is
 // safe for concurrent use.
 type rooms struct {
-	index      *clusterIndex
-	placements *placements
-	ledger     *ledger
+	index      *cluster.Index
+	placements *cluster.Placements
+	ledger     *cluster.Ledger
 	dips       *dips
 	reserved   *engine.Reservations
 	waits      *engine.Waits
@@ -72,17 +73,17 @@ func (rs *rooms) crowdedOutOn(node string) []*engine.Reservation {
 	if len(reserved) == 0 {
 		return nil
 	}
-	info := rs.placements.staying(node)
+	info := rs.placements.Staying(node)
 	if info == nil {
 		return nil
 	}
-	info.SetNode(rs.dips.without(info.Node()))
+	info.SetNode(rs.dips.Without(info.Node()))
 	return crowdedOut(info, reserved, func(r *engine.Reservation) *seeker {
-		counted := rs.index.profiles.Resources(podIn(r).Spec.SchedulerName)
+		counted := rs.index.Profiles.Resources(cluster.PodIn(r).Spec.SchedulerName)
 		if counted == nil {
 			return nil
 		}
-		return seekerOf(podInfoIn(r), r.Standing, counted)
+		return seekerOf(cluster.PodInfoIn(r), r.Standing, counted)
 	})
 }
 
@@ -104,7 +105,7 @@ func (rs *rooms) releaseCrowded(nodes sets.Set[string], except workload.Key) {
 			}
 			done.Insert(key)
 			if !rs.evictsForOthers(key, r) {
-				rs.releaseCrowdedOut(key, r, fmt.Sprintf("node %s has too little room left for pod %s beside the pods that stay there", node, podIn(r).Name))
+				rs.releaseCrowdedOut(key, r, fmt.Sprintf("node %s has too little room left for pod %s beside the pods that stay there", node, cluster.PodIn(r).Name))
 			}
 		}
 	}
@@ -299,7 +300,7 @@ func (rs *rooms) occupies(before, now *corev1.Pod) {
 func (rs *rooms) replanNeighbors(came *corev1.Pod) {
 	for _, r := range rs.reserved.On(came.Spec.NodeName) {
 		key, ok := rs.reserved.KeyOf(r.UID)
-		if ok && key != rs.index.keyOf(came) && mayMind(podIn(r), came) {
+		if ok && key != rs.index.KeyOf(came) && mayMind(cluster.PodIn(r), came) {
 			rs.waits.Gather(key, rs.clock.Now().Add(mostCacheDelay))
 		}
 	}

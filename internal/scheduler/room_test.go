@@ -9,6 +9,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"pgregory.net/rapid"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -32,7 +33,9 @@ func holding(cpus ...int) *framework.NodeInfo {
 	return info
 }
 
-func counting(r *engine.Reservation) *seeker { return seekerOf(podInfoIn(r), r.Standing, countsAll{}) }
+func counting(r *engine.Reservation) *seeker {
+	return seekerOf(cluster.PodInfoIn(r), r.Standing, countsAll{})
+}
 
 func uidsOf(rs []*engine.Reservation) (out []types.UID) {
 	for _, r := range rs {

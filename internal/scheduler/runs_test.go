@@ -68,7 +68,7 @@ func TestRunThatIsOver(t *testing.T) {
 			if d := r.decideFor(p); d.Outcome != core.Preempts {
 				t.Fatalf("%s: %s, want to preempt what has run long", d.Outcome, d.Message)
 			}
-			order := eviction.Order{Groups: r.sched.index.groupsOf(m[:2]), Seen: r.sched.runs.Settle(r.sched.index.groups, r.sched.clock.Now())}
+			order := eviction.Order{Groups: r.sched.index.GroupsOf(m[:2]), Seen: r.sched.runs.Settle(r.sched.index.Groups, r.sched.clock.Now())}
 			if r.plugin.RunsAnew(&order, g.Key) {
 				t.Error("It has begun anew, and nothing has happened")
 			}
@@ -80,7 +80,7 @@ func TestRunThatIsOver(t *testing.T) {
 				r.create(on(classed(m[3], "c", now), "node-0"))
 			}
 			r.eventually("the other member is known", func() bool {
-				members := r.sched.index.lister.Members(g.Key)
+				members := r.sched.index.Lister.Members(g.Key)
 				return len(members.Assigned) == 2 && !slices.ContainsFunc(members.Assigned, func(pod *corev1.Pod) bool { return pod.UID == m[1].UID })
 			})
 			d := r.decideFor(p)

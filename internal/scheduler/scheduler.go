@@ -13,6 +13,7 @@ import (
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/leaving"
@@ -27,9 +28,9 @@ import (
 type Scheduler struct {
 	// index finds pods, groups and nodes. placements adds the state of pods that the API server
 	// does not show yet, and ledger adds queues and reservations.
-	index      *clusterIndex
-	placements *placements
-	ledger     *ledger
+	index      *cluster.Index
+	placements *cluster.Placements
+	ledger     *cluster.Ledger
 	// leaving holds the pods that will terminate although their objects do not show it yet.
 	leaving *leaving.Pods
 	// quotas is the quota ledger.
@@ -111,8 +112,8 @@ type Scheduler struct {
 // until ctx is done.
 func newScheduler(ctx context.Context, in *Inputs, handle framework.Framework) (*Scheduler, error) {
 	finished, startFinished := in.informerOfFinished(handle)
-	r, err := in.indexOf(handle.SharedInformerFactory(), finished)
-	if err != nil {
+	r := cluster.NewIndex(in.sources())
+	if err := r.ReadFrom(handle.SharedInformerFactory(), finished); err != nil {
 		return nil, err
 	}
 	h := in.assemble(r, handle, finished)
@@ -130,9 +131,14 @@ func newScheduler(ctx context.Context, in *Inputs, handle framework.Framework) (
 	return h, nil
 }
 
+// sources returns the inputs of the cluster's index.
+func (in *Inputs) sources() cluster.Sources {
+	return cluster.Sources{Groups: in.Groups, Derived: in.Derived, Trees: in.Trees, Confined: in.Confined, Gate: GateName}
+}
+
 // assemble returns a Scheduler without any data. handle and finished may be nil for a Scheduler
 // that follows changes and schedules nothing.
-func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished cache.SharedIndexInformer) *Scheduler {
+func (in *Inputs) assemble(r *cluster.Index, handle framework.Framework, finished cache.SharedIndexInformer) *Scheduler {
 	e := in.Engine
 	if e == nil {
 		e = engine.New(nil)
@@ -156,17 +162,14 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 	if h.clock == nil {
 		h.clock = clock.RealClock{}
 	}
-	h.placements = &placements{index: r, gangs: h.gangs, records: h.records, leaving: h.leaving, clock: h.clock}
-	h.ledger = &ledger{
-		index: r, placements: h.placements, gangs: h.gangs, leaving: h.leaving, records: h.records,
-		quotas: h.quotas, reserved: h.reserved, dips: h.dips, engine: e, clock: h.clock,
-	}
+	h.placements = cluster.NewPlacements(r, e, h.leaving, h.clock)
+	h.ledger = cluster.NewLedger(h.placements, e, h.quotas, h.dips)
 	h.dips.latest = func(name string) (*corev1.Node, time.Time) {
-		if h.index.nodes == nil {
+		if h.index.Nodes == nil {
 			return nil, time.Time{}
 		}
 		// The only error of a lister is that the node does not exist.
-		node, _ := h.index.nodes.Get(name)
+		node, _ := h.index.Nodes.Get(name)
 		return node, h.clock.Now()
 	}
 	if h.refused == nil {
@@ -186,7 +189,7 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 		records: h.records, quotas: h.quotas, tolerations: h.tolerations, refused: h.refused, handle: handle, clock: h.clock,
 	}
 	h.cluster = snapshot.NewCache(h.sources.all())
-	h.runs = runs.NewReader(h.gangs, h.Members, r.derived, h.HasSynced, h.cluster.GroupChanged)
+	h.runs = runs.NewReader(h.gangs, h.Members, r.Derived, h.HasSynced, h.cluster.GroupChanged)
 	connect(h)
 	h.refused.Follow(h.cluster.NodeChanged, h.retries.protectionEnded)
 	return h

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/runs"
@@ -17,8 +18,8 @@ import (
 // node. Reserve calls it, and [Plugins.Seals] returns the facts to the binder. It is safe for
 // concurrent use.
 type seals struct {
-	index   *clusterIndex
-	ledger  *ledger
+	index   *cluster.Index
+	ledger  *cluster.Ledger
 	records *engine.Pods
 	runs    *runs.Reader
 	clock   clock.WithTicker
@@ -51,11 +52,11 @@ func (ss *seals) seal(pod *corev1.Pod) {
 
 // of returns a seal with the facts that apply to a pod now, such as its queue and priority.
 func (ss *seals) of(pod *corev1.Pod) gang.Seal {
-	s := gang.Seal{Queue: ss.ledger.queueOf(pod), Priority: ss.index.priorityOf(pod), Class: pod.Spec.PriorityClassName}
+	s := gang.Seal{Queue: ss.ledger.QueueOf(pod), Priority: ss.index.PriorityOf(pod), Class: pod.Spec.PriorityClassName}
 	if key, ok := gang.GroupOf(pod); ok {
 		s.Group = key.Name
 	}
-	g := ss.index.group(pod)
+	g := ss.index.Group(pod)
 	if g == nil {
 		return s
 	}
@@ -63,7 +64,7 @@ func (ss *seals) of(pod *corev1.Pod) gang.Seal {
 	// The disruption mode PodGroup counts only if every earlier member of the run was sealed with
 	// it. Otherwise, the members are evicted one by one, later members too.
 	s.MinCount, s.Whole = g.MinCount, g.Whole && !run.Sealed.Split
-	if s.Role = ss.index.roleInSeal(pod); g.Priority != nil {
+	if s.Role = ss.index.RoleInSeal(pod); g.Priority != nil {
 		s.Class = g.PriorityClassName
 	}
 	if !g.IsGang() {

@@ -37,7 +37,7 @@ func TestSealOfALaterMember(t *testing.T) {
 			if got := r.sched.seals.of(later); got.Whole != c.want || got.Group != "g" {
 				t.Errorf("the seal is %+v, want whole: %t", got, c.want)
 			}
-			if g := r.sched.index.gangOf(later); r.sched.surplus.goesWhole(g) != c.want {
+			if g := r.sched.index.GangOf(later); r.sched.surplus.goesWhole(g) != c.want {
 				t.Errorf("the group goes as a whole: %t, want %t", !c.want, c.want)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -22,9 +23,9 @@ import (
 // no component itself: its fields are set after the cache exists, because some components use the
 // cache. It is safe for concurrent use.
 type sources struct {
-	index            *clusterIndex
-	placements       *placements
-	ledger           *ledger
+	index            *cluster.Index
+	placements       *cluster.Placements
+	ledger           *cluster.Ledger
 	records          *engine.Pods
 	quotas           *queue.Ledger
 	runs             *runs.Reader
@@ -43,17 +44,17 @@ func (s *sources) all() snapshot.Sources {
 
 // GroupOf is part of snapshot.Membership.
 func (s *sources) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
-	return s.index.unitOf(pod)
+	return s.index.UnitOf(pod)
 }
 
 // WorkloadOf is part of snapshot.Groups.
 func (s *sources) WorkloadOf(key types.NamespacedName) (*gang.Group, bool) {
-	return s.index.workloadOf(key)
+	return s.index.WorkloadOf(key)
 }
 
 // Group is part of snapshot.Groups.
 func (s *sources) Group(key types.NamespacedName) (*gang.Group, bool) {
-	return s.index.groups.Group(key)
+	return s.index.Groups.Group(key)
 }
 
 // Placed is part of snapshot.Groups.
@@ -61,7 +62,7 @@ func (s *sources) Placed(key types.NamespacedName) []*corev1.Pod {
 	// Read the assumed pods first. A pod that is bound between the two reads is then among the
 	// assigned members.
 	assumed := s.records.Assumed()
-	members := s.index.lister.Members(key)
+	members := s.index.Lister.Members(key)
 	out := members.Assigned
 	for _, pod := range members.Pending {
 		if assumed.Has(string(pod.UID)) {
@@ -76,7 +77,7 @@ func (s *sources) RunOf(g *gang.Group) engine.Run { return s.runs.Look(g, s.cloc
 
 // RoleOf is part of snapshot.Groups.
 func (s *sources) RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role {
-	return s.index.roleOf(g, pod)
+	return s.index.RoleOf(g, pod)
 }
 
 // NeverPreempts is part of snapshot.Groups.
@@ -95,7 +96,7 @@ func (s *sources) VictimPriority(g *gang.Group, scheduling int32, placed string)
 
 // DepartureOf is part of snapshot.Disruptions.
 func (s *sources) DepartureOf(pod *corev1.Pod) snapshot.Departure {
-	return s.placements.departureOf(pod)
+	return s.placements.DepartureOf(pod)
 }
 
 // RefusedUntil is part of snapshot.Disruptions.
@@ -115,23 +116,23 @@ func (s *sources) OfClass(name string, start time.Time) *core.Toleration {
 }
 
 // QueueOf is part of snapshot.Queues.
-func (s *sources) QueueOf(pod *corev1.Pod) string { return s.ledger.queueOf(pod) }
+func (s *sources) QueueOf(pod *corev1.Pod) string { return s.ledger.QueueOf(pod) }
 
 // QueueOfGroup is part of snapshot.Queues.
-func (s *sources) QueueOfGroup(g *gang.Group) string { return s.ledger.queueOfGroup(g) }
+func (s *sources) QueueOfGroup(g *gang.Group) string { return s.ledger.QueueOfGroup(g) }
 
 // MinRuntimeOf is part of snapshot.Profiles.
 func (s *sources) MinRuntimeOf(pod *corev1.Pod) *core.MinRuntime {
-	return s.index.profiles.MinRuntimeOf(pod.Spec.SchedulerName)
+	return s.index.Profiles.MinRuntimeOf(pod.Spec.SchedulerName)
 }
 
 // MinRuntimeOfGroup is part of snapshot.Profiles.
 func (s *sources) MinRuntimeOfGroup(key types.NamespacedName) *core.MinRuntime {
-	if same, ok := s.index.profiles.MinRuntime(); ok {
+	if same, ok := s.index.Profiles.MinRuntime(); ok {
 		return same
 	}
-	members := s.index.lister.Members(key)
-	return s.index.minRuntimeOfMembers(&members)
+	members := s.index.Lister.Members(key)
+	return s.index.MinRuntimeOfMembers(&members)
 }
 
 // Delegates is part of snapshot.Delegation.

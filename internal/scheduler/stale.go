@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -21,8 +22,8 @@ import (
 // them. The snapshot asks it, and the main loop calls sweep, which retries that work. [lostMembers]
 // keeps room for such gangs before that. It is safe for concurrent use.
 type staleGangs struct {
-	index      *clusterIndex
-	placements *placements
+	index      *cluster.Index
+	placements *cluster.Placements
 	cluster    *snapshot.Cache
 	gangs      *engine.Gangs
 	reserved   *engine.Reservations
@@ -40,8 +41,8 @@ func (sg *staleGangs) degradedBy(g *gang.Group) snapshot.Degraded {
 	if since.IsZero() {
 		return snapshot.Degraded{}
 	}
-	members := sg.placements.members(g.Key)
-	out := snapshot.Degraded{Since: since, Lacks: sg.placements.missing(g, &members)}
+	members := sg.placements.Members(g.Key)
+	out := snapshot.Degraded{Since: since, Lacks: sg.placements.Missing(g, &members)}
 	if out.Lacks <= 0 || len(members.Assigned) == 0 {
 		return snapshot.Degraded{}
 	}
@@ -53,7 +54,7 @@ func (sg *staleGangs) degradedBy(g *gang.Group) snapshot.Degraded {
 // timeout returns how long a pod's gang may lack members before it is stale, according to the pod's
 // profile; 0 for no limit.
 func (sg *staleGangs) timeout(pod *corev1.Pod) time.Duration {
-	args := sg.index.profiles.Of(pod.Spec.SchedulerName)
+	args := sg.index.Profiles.Of(pod.Spec.SchedulerName)
 	if args == nil {
 		return 0
 	}
@@ -82,18 +83,18 @@ func (sg *staleGangs) look() {
 // sweep finds gangs that have become stale, and retries the workloads that may evict them. The main
 // loop calls it.
 func (sg *staleGangs) sweep(now time.Time) {
-	sg.runs.Settle(sg.index.groups, now)
+	sg.runs.Settle(sg.index.Groups, now)
 	var priorities []int32
 	for _, key := range sg.gangs.Degraded() {
-		g, ok := sg.index.groups.Group(nameOf(key))
+		g, ok := sg.index.Groups.Group(nameOf(key))
 		if !sg.gangs.GoesStale(key, ok && sg.degradedBy(g).Stale) {
 			continue
 		}
 		sg.cluster.GroupChanged(g.Key)
 		logOf(context.Background(), key).V(2).Info("The gang has lacked members for too long: its room may be taken")
-		members := sg.placements.members(g.Key)
+		members := sg.placements.Members(g.Key)
 		if all := slices.Concat(members.Assigned, members.Pending); len(all) > 0 {
-			priorities = append(priorities, sg.index.priorityOf(all[0]))
+			priorities = append(priorities, sg.index.PriorityOf(all[0]))
 		}
 	}
 	if len(priorities) > 0 && sg.retries.leads.Load() {
@@ -104,11 +105,11 @@ func (sg *staleGangs) sweep(now time.Time) {
 // from returns the time when a degraded gang becomes stale, if its state does not change. It is
 // zero for other gangs, and for gangs that never become stale.
 func (sg *staleGangs) from(key types.NamespacedName) time.Time {
-	g, ok := sg.index.groups.Group(key)
+	g, ok := sg.index.Groups.Group(key)
 	if !ok {
 		return time.Time{}
 	}
-	degraded, members := sg.degradedBy(g), sg.placements.members(key)
+	degraded, members := sg.degradedBy(g), sg.placements.Members(key)
 	if degraded.Lacks == 0 || len(members.Assigned) == 0 {
 		return time.Time{}
 	}

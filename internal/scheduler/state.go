@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
@@ -20,11 +21,11 @@ func (h *Scheduler) State(nodes []fwk.NodeInfo) (snapshot.State, error) {
 	if err != nil {
 		return snapshot.State{}, fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
-	cluster := snapshot.NewCache(h.sources.all())
-	if err := cluster.Level(nodes, budgets); err != nil {
+	fresh := snapshot.NewCache(h.sources.all())
+	if err := fresh.Level(nodes, budgets); err != nil {
 		return snapshot.State{}, err
 	}
-	state := cluster.State(h.nominations.allReservations())
+	state := fresh.State(h.nominations.allReservations())
 	state.Time = h.clock.Now().UTC()
 	return state, nil
 }
@@ -42,17 +43,17 @@ func (nm *nominations) allReservations() []snapshot.RankedRoom {
 				continue
 			}
 			seen.Insert(types.UID(r.UID))
-			out = append(out, snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: podInfoIn(r), Node: node, Queue: r.Queue}, Priority: r.Priority, Reserved: true})
+			out = append(out, snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: cluster.PodInfoIn(r), Node: node, Queue: r.Queue}, Priority: r.Priority, Reserved: true})
 		}
 	}
-	for node := range nm.ledger.nominatedNodes() {
+	for node := range nm.ledger.NominatedNodes() {
 		for _, nominated := range nm.nominatedOn(node) {
 			pod := nominated.GetPod()
 			if seen.Has(pod.UID) {
 				continue
 			}
 			seen.Insert(pod.UID)
-			standing := nm.ledger.standingOf(pod)
+			standing := nm.ledger.StandingOf(pod)
 			out = append(out, snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: nominated, Node: node, Queue: standing.Queue}, Priority: standing.Priority})
 		}
 	}

@@ -15,16 +15,16 @@ import (
 // queueBlocks returns the verdict on a single pod that may not use its queue, or lacks a required
 // queue. Such a pod waits for a change of the queues. For other pods, the verdict is zero.
 func (gs *gates) queueBlocks(pod *corev1.Pod) gang.Verdict {
-	if !gs.ledger.asksForQueues() {
+	if !gs.ledger.AsksForQueues() {
 		return gang.Verdict{}
 	}
-	bar := func() gang.Verdict { return gs.ledger.claimOf(pod).Bar }
+	bar := func() gang.Verdict { return gs.ledger.ClaimOf(pod).Bar }
 	key, v := podKey(pod), bar()
 	if v != (gang.Verdict{}) {
 		v = gs.askQueue(key, engine.Access, bar)
 		gs.turns.Forget(key)
 	}
-	if _, drives := gs.index.driverOf(pod); v != (gang.Verdict{}) || !drives {
+	if _, drives := gs.index.DriverOf(pod); v != (gang.Verdict{}) || !drives {
 		// For a driver that may use its queue, driverBounds.blockSingle sets the condition.
 		gs.drivers.setBlocked(pod, v)
 	}
@@ -34,14 +34,14 @@ func (gs *gates) queueBlocks(pod *corev1.Pod) gang.Verdict {
 // tellBlocked reports to single pods why they may not use their queue, by conditions and events.
 func (t *reporter) tellBlocked() {
 	for _, report := range t.records.Reports(tellBatch) {
-		pod, ok := t.index.podOf(report.Key)
+		pod, ok := t.index.PodOf(report.Key)
 		if !ok || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 			continue
 		}
 		v := report.Verdict
 		if v == (gang.Verdict{}) {
 			v = gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "waiting for its turn"}
-		} else if recorder := t.index.profiles.Recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
+		} else if recorder := t.index.Profiles.Recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 			if !report.Again {
 				// The event does not name the blocking drivers, because they change often. The
 				// condition names them.
@@ -107,7 +107,7 @@ func (qc *queueChanges) watch(namespaces, classes cache.SharedIndexInformer) ([]
 // tenantsChanged handles a change of a namespace's access to queues, or of its default queue.
 func (qc *queueChanges) tenantsChanged(namespace string) {
 	if qc.quotas.Used() {
-		placed, moved := qc.ledger.chargeAll(namespace, func(*corev1.Pod) bool { return true })
+		placed, moved := qc.ledger.ChargeAll(namespace, func(*corev1.Pod) bool { return true })
 		if placed > 0 {
 			qc.cluster.Invalidate()
 		}
@@ -135,8 +135,8 @@ func (qc *queueChanges) priorityBoundsChanged() {
 // has changed. It also charges a pod with a node if the queue of the pod has changed. For example,
 // pods of other schedulers may have gained access to a queue.
 func (qc *queueChanges) rechargeWaiting() {
-	placed, moved := qc.ledger.chargeAll(metav1.NamespaceAll, func(pod *corev1.Pod) bool {
-		return pod.Spec.NodeName == "" || qc.quotas.CountsFor(pod.UID) != qc.ledger.queueOf(pod)
+	placed, moved := qc.ledger.ChargeAll(metav1.NamespaceAll, func(pod *corev1.Pod) bool {
+		return pod.Spec.NodeName == "" || qc.quotas.CountsFor(pod.UID) != qc.ledger.QueueOf(pod)
 	})
 	if placed > 0 {
 		qc.cluster.Invalidate()

@@ -76,10 +76,10 @@ func TestBlockedGivesRoomBack(t *testing.T) {
 	if len(r.sched.reserved.Of(podKey(taker))) > 0 {
 		t.Error("it keeps what it was promised")
 	}
-	if q := r.sched.ledger.queueOf(victim); q != "a" {
+	if q := r.sched.ledger.QueueOf(victim); q != "a" {
 		t.Errorf("what runs counts for %q", q)
 	}
-	if q := r.sched.ledger.queueOf(taker); q != "" {
+	if q := r.sched.ledger.QueueOf(taker); q != "" {
 		t.Errorf("what waits counts for %q", q)
 	}
 }

@@ -82,7 +82,7 @@ func (r *rig) tell(after time.Duration) { r.sched.reporter.tellMembers(r.sched.c
 // hasSpoken reports whether the framework has written the condition of a member of the gang "g"
 // that found no room in its own cycle.
 func (r *rig) hasSpoken() bool {
-	m := r.sched.placements.members(key("g"))
+	m := r.sched.placements.Members(key("g"))
 	return slices.ContainsFunc(m.Pending, isUnschedulable)
 }
 

@@ -21,7 +21,7 @@ import (
 func (pw *podWatch) partChanged(key types.NamespacedName, workloads []types.NamespacedName, moves []gang.Move) {
 	if !slices.Contains(workloads, key) {
 		var disrupted []v1alpha1.DisruptedPod
-		if g, ok := pw.index.groups.Group(key); ok {
+		if g, ok := pw.index.Groups.Group(key); ok {
 			disrupted = g.Disrupted
 		}
 		pw.departures.disrupted(key, disrupted)
@@ -40,7 +40,7 @@ func (pw *podWatch) partChanged(key types.NamespacedName, workloads []types.Name
 // because the events of its pods now concern the tree.
 func (pw *podWatch) partMoved(move gang.Move) {
 	inTree := gang.IsTree(move.From)
-	members := pw.index.lister.Members(move.PodGroup)
+	members := pw.index.Lister.Members(move.PodGroup)
 	for _, pods := range [][]*corev1.Pod{members.Pending, members.Gated, members.Refused, members.Assigned, members.Terminating, members.Succeeded, members.Finished} {
 		for _, pod := range pods {
 			pw.workloadChanged(pod, move.From, inTree)

@@ -1,8 +1,6 @@
 package scheduler
 
-import (
-	corev1 "k8s.io/api/core/v1"
-)
+import corev1 "k8s.io/api/core/v1"
 
 // TurnBack returns a victim that waits at Permit or is in PreBind to the queue. Such a victim has
 // not started anywhere, so it need not be deleted. TurnBack returns false for a victim that is
@@ -24,6 +22,6 @@ func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 
 // IsUnbound reports whether the informer has the victim without a node.
 func (p *Plugin) IsUnbound(victim *corev1.Pod) bool {
-	now, err := p.sched.index.pods.Pods(victim.Namespace).Get(victim.Name)
+	now, err := p.sched.index.Pods.Pods(victim.Namespace).Get(victim.Name)
 	return err == nil && now.UID == victim.UID && now.Spec.NodeName == ""
 }

@@ -196,7 +196,7 @@ func (r *rig) placeOf(group types.NamespacedName) string {
 	}
 	for _, info := range infos {
 		for _, pi := range info.GetPods() {
-			if k, ok := r.sched.index.groupOf(pi.GetPod()); ok && k == group {
+			if k, ok := r.sched.index.GroupOf(pi.GetPod()); ok && k == group {
 				return info.Node().Name
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -30,7 +31,7 @@ import (
 // Such a preemptor must not preempt for some time. [cycles] reports failures, and the watchers
 // report starts, crashes and changes by the owner. Planning asks it. It is safe for concurrent use.
 type pauses struct {
-	index    *clusterIndex
+	index    *cluster.Index
 	engine   *engine.Engine
 	gangs    *engine.Gangs
 	waits    *engine.Waits
@@ -106,8 +107,8 @@ func (ps *pauses) preemptionEnded(key workload.Key, outcome *eviction.Outcome) {
 // consequences.
 func (ps *pauses) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, attempt *engine.Attempt, status *fwk.Status) *fwk.Status {
 	key := attempt.As
-	args := ps.index.profiles.Of(pod.Spec.SchedulerName)
-	if !attempt.Failed || attempt.Canceled || args == nil || !ps.index.awaitsPlace(pod) {
+	args := ps.index.Profiles.Of(pod.Spec.SchedulerName)
+	if !attempt.Failed || attempt.Canceled || args == nil || !ps.index.AwaitsPlace(pod) {
 		return status
 	}
 	f, failed := failureOf(profile, status)
@@ -139,8 +140,8 @@ func (ps *pauses) endUnbound(key types.NamespacedName) {
 	if !ps.unbound.Has(gangKey(key)) {
 		return
 	}
-	if g, ok := ps.index.groups.Group(key); ok {
-		if members := ps.index.lister.Members(key); gang.IsPlaced(g, ps.index.derived, &members) {
+	if g, ok := ps.index.Groups.Group(key); ok {
+		if members := ps.index.Lister.Members(key); gang.IsPlaced(g, ps.index.Derived, &members) {
 			ps.unbound.Ends(gangKey(key))
 		}
 	}
@@ -152,7 +153,7 @@ func (ps *pauses) changedByOwner(before, after *corev1.Pod) {
 	if after.Spec.NodeName != "" || before.Spec.NodeName != "" {
 		return
 	}
-	key := ps.index.keyOf(after)
+	key := ps.index.KeyOf(after)
 	if !ps.unbound.Has(key) && !ps.engine.Crashes.Has(key) {
 		return
 	}
@@ -193,7 +194,7 @@ func (ps *pauses) stateOf(key workload.Key) string {
 	if !key.Gang {
 		return ""
 	}
-	g, ok := ps.index.groups.Group(nameOf(key))
+	g, ok := ps.index.Groups.Group(nameOf(key))
 	if !ok {
 		return ""
 	}

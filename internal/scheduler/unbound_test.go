@@ -103,7 +103,7 @@ func (r *rig) isPaused(key workload.Key) {
 	r.t.Helper()
 	r.eventually("it backs off from preempting", func() bool {
 		r.cycles()
-		return r.sched.ledger.backsOff(key)
+		return r.sched.ledger.BacksOff(key)
 	})
 }
 
@@ -262,10 +262,10 @@ func TestReservesWhenThePauseEnds(t *testing.T) {
 			r.create(on(pod("v", "", "1", 0), "node-0"), p)
 			r.cycles()
 			r.makeRoom(0)
-			r.isPaused(r.sched.index.keyOf(p))
+			r.isPaused(r.sched.index.KeyOf(p))
 			r.replaceVictims(0, "1")
 			r.terminate("v-0", time.Now().Add(time.Hour))
-			r.eventually("it waits for the pod that leaves", func() bool { r.cycles(); return r.sched.waits.WaitsForVictims(r.sched.index.keyOf(p)) })
+			r.eventually("it waits for the pod that leaves", func() bool { r.cycles(); return r.sched.waits.WaitsForVictims(r.sched.index.KeyOf(p)) })
 			if !r.sched.reserved.Empty() {
 				t.Error("Room is reserved for it")
 			}
@@ -295,7 +295,7 @@ func TestRecreatedPreemptorsBackOff(t *testing.T) {
 			r.create(on(pod("v", "", "1", 0), "node-0"), first)
 			r.cycles()
 			r.makeRoom(0)
-			r.isPaused(r.sched.index.keyOf(first))
+			r.isPaused(r.sched.index.KeyOf(first))
 			r.replaceVictims(0, "1")
 			r.remove(first)
 			r.create(second)
@@ -340,11 +340,11 @@ func TestPodGroupChanges(t *testing.T) {
 		r.sched.GroupChanged(g.Key)
 	}
 	change(func(g *gang.Group) { g.StartTime = time.Now() })
-	if !r.sched.ledger.backsOff(gangKey(g.Key)) {
+	if !r.sched.ledger.BacksOff(gangKey(g.Key)) {
 		t.Error("A status ends the pause")
 	}
 	change(func(g *gang.Group) { g.PriorityClassName = "other" })
-	if r.sched.ledger.backsOff(gangKey(g.Key)) {
+	if r.sched.ledger.BacksOff(gangKey(g.Key)) {
 		t.Error("A change of the PodGroup does not end the pause")
 	}
 	r.eventually("it preempts again", func() bool { r.cycles(); return len(r.evictor.orders) == 2 })
@@ -392,7 +392,7 @@ func TestTurnedBackIsNoFailure(t *testing.T) {
 				pods, _ := r.upstream.SchedulingQueue.PendingPods()
 				return slices.ContainsFunc(pods, func(waits *corev1.Pod) bool { return waits.UID == p.UID })
 			})
-			if r.sched.ledger.backsOff(r.sched.index.keyOf(p)) || r.withoutBinding() != 0 {
+			if r.sched.ledger.BacksOff(r.sched.index.KeyOf(p)) || r.withoutBinding() != 0 {
 				t.Error("it backs off from preempting")
 			}
 		})

@@ -26,7 +26,7 @@ func TestLeaderThatIsRefusedForGood(t *testing.T) {
 	refused.Annotations, refused.Labels["kind"] = map[string]string{refusedBy: "for good"}, "other"
 	r.snapshot()
 	r.create(all[1])
-	r.eventually("the first is known", func() bool { return r.sched.index.exists(all[1]) })
+	r.eventually("the first is known", func() bool { return r.sched.index.Exists(all[1]) })
 	// The rejected pod arrives last, completes the gang and becomes its leader.
 	r.create(refused)
 	r.eventually("it comes", func() bool { return len(r.active()) > 0 })
@@ -108,7 +108,7 @@ func TestBasicGroupMadeAGang(t *testing.T) {
 	}
 	// This member enters the queue as a single pod, as if its PreEnqueue still saw the basic group.
 	// The next check must end its turn.
-	r.sched.turns.Enter(r.sched.placements.waiter(podKey(all[0]), all[0], "a"), r.sched.clock.Now())
+	r.sched.turns.Enter(r.sched.placements.Waiter(podKey(all[0]), all[0], "a"), r.sched.clock.Now())
 	r.sched.retries.leads.Store(true)
 	r.eventually("it leaves", func() bool {
 		return !r.sched.turns.Holds(podKey(all[0])) && !r.sched.turns.IsUnderway(podKey(all[0]))

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -22,8 +23,8 @@ import (
 // when such a priority falls. The snapshot and the status of PodGroups ask it. [groupWatch] and
 // [queueChanges] report changes. It is safe for concurrent use.
 type victimPriorities struct {
-	index       *clusterIndex
-	ledger      *ledger
+	index       *cluster.Index
+	ledger      *cluster.Ledger
 	quotas      *queue.Ledger
 	cluster     *snapshot.Cache
 	tolerations *snapshot.ClassTolerations
@@ -62,13 +63,13 @@ func (vp *victimPriorities) in(g *gang.Group, scheduling int32, placed string) (
 	if g.PreemptionPriorityClass == "" || vp.tolerations == nil {
 		return scheduling, gang.Verdict{}
 	}
-	now := vp.ledger.queueOfGroup(g)
+	now := vp.ledger.QueueOfGroup(g)
 	queues := sets.New(now)
 	if placed != "" {
 		queues.Insert(placed)
 	}
 	if vp.runs.Current(g, vp.clock.Now()).Sealed.MixedQueues {
-		for _, pod := range vp.index.lister.Members(g.Key).Assigned {
+		for _, pod := range vp.index.Lister.Members(g.Key).Assigned {
 			if queue := gang.QueueInSeal(pod); queue != "" {
 				queues.Insert(queue)
 			}
@@ -95,7 +96,7 @@ type falls struct {
 func (vp *victimPriorities) follow(key types.NamespacedName, g *gang.Group) {
 	vp.raising.Lock()
 	defer vp.raising.Unlock()
-	if from, fell := vp.record(key, g); fell && len(vp.index.lister.Members(key).Assigned) > 0 {
+	if from, fell := vp.record(key, g); fell && len(vp.index.Lister.Members(key).Assigned) > 0 {
 		if vp.fallen.any {
 			from = min(from, vp.fallen.from)
 		}
@@ -140,7 +141,7 @@ func (vp *victimPriorities) retryFallen() {
 // called when a PriorityClass or a queue has changed.
 func (vp *victimPriorities) review() {
 	for _, key := range vp.gangs.VictimPriorities() {
-		if g, ok := vp.index.groups.Group(nameOf(key)); ok {
+		if g, ok := vp.index.Groups.Group(nameOf(key)); ok {
 			vp.cluster.GroupChanged(g.Key)
 			vp.follow(g.Key, g)
 		}
@@ -157,7 +158,7 @@ func (vp *victimPriorities) isRaisedAbove(order *eviction.Order, g *gang.Group) 
 	byPriority := slices.ContainsFunc(d.Victims, func(v core.Victim) bool {
 		return v.Rule == core.RuleLowerPriority && slices.ContainsFunc(v.Pods, func(p core.VictimPod) bool {
 			pod := order.Victims[types.UID(p.UID)]
-			return pod != nil && vp.index.groupKeyOf(pod) == g.Key
+			return pod != nil && vp.index.GroupKeyOf(pod) == g.Key
 		})
 	})
 	if !byPriority {

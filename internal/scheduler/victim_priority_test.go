@@ -182,13 +182,13 @@ func TestRaisedSinceTheDecision(t *testing.T) {
 				t.Fatalf("%s: %s", d.Outcome, d.Message)
 			}
 			d.Victims[0].Rule = c.rule
-			member, ok := r.sched.index.podOf(podKey(pod("v-0", "v", "1", 10)))
+			member, ok := r.sched.index.PodOf(podKey(pod("v-0", "v", "1", 10)))
 			if !ok {
 				t.Fatal("the member is not known")
 			}
 			order := eviction.Order{
 				Decision: *d, Victims: map[types.UID]*corev1.Pod{member.UID: member},
-				Groups: r.sched.index.groupsOf([]*corev1.Pod{member}), Seen: r.sched.runs.Settle(r.sched.index.groups, r.sched.clock.Now()),
+				Groups: r.sched.index.GroupsOf([]*corev1.Pod{member}), Seen: r.sched.runs.Settle(r.sched.index.Groups, r.sched.clock.Now()),
 			}
 			set(func(g *gang.Group) { g.PreemptionPriorityClass = c.class })
 			if got := r.plugin.RunsAnew(&order, key("v")); got != c.want {

@@ -23,7 +23,7 @@ func TestTurnOfAGangWithAnyMinCount(t *testing.T) {
 	for minCount, want := range map[int]int64{1: 2000, 2: 4000, 3: 6000, math.MaxInt32: 6000} {
 		r.queuedGang("g", "a", minCount)
 		waiter := make(chan admission.Waiter, 1)
-		go func() { waiter <- r.sched.placements.waiter(gangKey(key("g")), all[0], "a") }()
+		go func() { waiter <- r.sched.placements.Waiter(gangKey(key("g")), all[0], "a") }()
 		select {
 		case got := <-waiter:
 			if cpu := got.Request[string(corev1.ResourceCPU)]; cpu != want {

@@ -300,7 +300,7 @@ func BenchmarkForfeits(b *testing.B) {
 		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {
 			h, key := promisedGang(b, members)
 			for b.Loop() {
-				if h.ledger.isDisallowed(key) {
+				if h.ledger.IsDisallowed(key) {
 					b.Fatal("it is barred")
 				}
 			}
@@ -312,7 +312,7 @@ func promisedGang(t testing.TB, members int) (*Scheduler, workload.Key) {
 	t.Helper()
 	h := detached(&Inputs{Groups: &gang.Store{}})
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	h.index.pods = corelisters.NewPodLister(indexer)
+	h.index.Pods = corelisters.NewPodLister(indexer)
 	h.quotas.SetQueue(limitedQueue("a", "1000000"))
 	h.quotas.SetQueue(limitedQueue("b", "1000000"))
 	cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -25,9 +26,9 @@ import (
 // informers of unfinished and finished pods call it. [groupWatch] does the same for PodGroups, and
 // [memberships] updates gangs that lose members. It is safe for concurrent use.
 type podWatch struct {
-	index       *clusterIndex
-	placements  *placements
-	ledger      *ledger
+	index       *cluster.Index
+	placements  *cluster.Placements
+	ledger      *cluster.Ledger
 	leaving     *leaving.Pods
 	quotas      *queue.Ledger
 	cluster     *snapshot.Cache
@@ -57,7 +58,7 @@ type podWatch struct {
 func (pw *podWatch) added(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		pw.steps.arrives(pod)
-		if key, isMember := pw.index.groupOf(pod); isMember && pod.Spec.NodeName != "" {
+		if key, isMember := pw.index.GroupOf(pod); isMember && pod.Spec.NodeName != "" {
 			pw.gangs.Touch(gangKey(key))
 			pw.memberships.regroup(key)
 		}
@@ -107,8 +108,8 @@ func rehomed(before, after *corev1.Pod) bool {
 // followMembership handles a change of a pod's group, whether the pod has a node or not. It reports
 // whether the group has changed.
 func (pw *podWatch) followMembership(before, after *corev1.Pod) (moved bool) {
-	oldKey, wasMember := pw.index.groupOf(before)
-	newKey, isMember := pw.index.groupOf(after)
+	oldKey, wasMember := pw.index.GroupOf(before)
+	newKey, isMember := pw.index.GroupOf(after)
 	moved = wasMember != isMember || oldKey != newKey
 	if moved {
 		pw.memberships.regrouped(after, oldKey, wasMember)
@@ -140,10 +141,10 @@ func settlesAnew(before, after *corev1.Pod) bool {
 // for scheduling, so that its gang may have one more member.
 func (pw *podWatch) changed(pod *corev1.Pod, cameForward bool) {
 	pw.steps.arrives(pod)
-	pw.nominations.nominates(pod, pw.index.nominationOf(pod))
+	pw.nominations.nominates(pod, pw.index.NominationOf(pod))
 	// Charge the pod first. When the pod is no longer assumed, the quota ledger must already count
 	// it as placed.
-	change := pw.ledger.charge(pod)
+	change := pw.ledger.Charge(pod)
 	// The queue that the pod counted for before may have room now.
 	pw.retries.atLimit(change.Eased)
 	pw.recorder.Heard(pod, true)
@@ -154,8 +155,8 @@ func (pw *podWatch) changed(pod *corev1.Pod, cameForward bool) {
 		pw.departures.follow(pod)
 	}
 	pw.drivers.touch(pod)
-	key, ok := pw.index.groupOf(pod)
-	if ok && pod.Spec.NodeName == "" && pw.index.profiles.Of(pod.Spec.SchedulerName) != nil {
+	key, ok := pw.index.GroupOf(pod)
+	if ok && pod.Spec.NodeName == "" && pw.index.Profiles.Of(pod.Spec.SchedulerName) != nil {
 		pw.gangs.CheckReport(gangKey(key), pw.clock.Now())
 	}
 	switch {
@@ -178,7 +179,7 @@ func (pw *podWatch) changed(pod *corev1.Pod, cameForward bool) {
 		}
 	}
 	if change.Moved && pod.Spec.NodeName == "" {
-		pw.releases.changedQueue(pw.index.keyOf(pod))
+		pw.releases.changedQueue(pw.index.KeyOf(pod))
 	}
 }
 
@@ -190,11 +191,11 @@ func (pw *podWatch) foundNoRoom(key types.NamespacedName) bool {
 	case v1alpha1.ReasonUnschedulable, v1alpha1.ReasonPreempting:
 		return true
 	}
-	g, ok := pw.index.groups.Group(key)
+	g, ok := pw.index.Groups.Group(key)
 	if !ok || !g.IsGang() {
 		return false
 	}
-	members := pw.index.lister.Members(key)
+	members := pw.index.Lister.Members(key)
 	return members.Placed() >= g.MinCount
 }
 
@@ -218,7 +219,7 @@ func (pw *podWatch) deleted(obj any) {
 	// workloads at the limit too early, so retry them here.
 	pw.retries.atLimit(pw.quotas.Forget(pod.UID).Eased)
 	pw.steps.podDeparted(pod.UID)
-	pw.placements.awaitOutcome(pod)
+	pw.placements.AwaitOutcome(pod)
 	pw.left(pod)
 }
 
@@ -230,7 +231,7 @@ func (s *stepper) podDeparted(uid types.UID) []workload.Key {
 // arrives records a pod and its group as present in the engine.
 func (s *stepper) arrives(pod *corev1.Pod) {
 	group := workload.Key{}
-	if key, ok := s.index.groupOf(pod); ok {
+	if key, ok := s.index.GroupOf(pod); ok {
 		group = gangKey(key)
 	}
 	switch {
@@ -247,20 +248,20 @@ func (s *stepper) arrives(pod *corev1.Pod) {
 // order. So the pod may have been deleted already; then ensurePresent does nothing.
 func (s *stepper) ensurePresent(queued *corev1.Pod) {
 	// The queue may have an older version of the pod, which belongs to another group.
-	pod, ok := s.index.podOf(podKey(queued))
-	if !ok || !s.index.awaitsPlace(pod) {
+	pod, ok := s.index.PodOf(podKey(queued))
+	if !ok || !s.index.AwaitsPlace(pod) {
 		return
 	}
-	if s.arrives(pod); s.index.awaitsPlace(pod) {
+	if s.arrives(pod); s.index.AwaitsPlace(pod) {
 		return
 	}
-	if now, ok := s.index.podOf(podKey(pod)); ok && now.Spec.NodeName != "" {
+	if now, ok := s.index.PodOf(podKey(pod)); ok && now.Spec.NodeName != "" {
 		s.stepUnderLock(engine.PodBinds{Pod: string(now.UID), Key: podKey(now), Node: now.Spec.NodeName})
 		return
 	}
 	s.stepUnderLock(leavingOf(pod))
-	if key, ok := s.index.groupOf(pod); ok {
-		if members := s.index.lister.Members(key); members.Total() == 0 {
+	if key, ok := s.index.GroupOf(pod); ok {
+		if members := s.index.Lister.Members(key); members.Total() == 0 {
 			s.stepUnderLock(engine.GroupLeaves{Group: gangKey(key)})
 		}
 	}
@@ -277,7 +278,7 @@ func (pw *podWatch) left(pod *corev1.Pod) {
 	pw.steps.step(leavingOf(pod))
 	pw.recorded.end(podKey(pod), decisionlog.Gone)
 	pw.drivers.touch(pod)
-	if key, ok := pw.index.groupOf(pod); ok {
+	if key, ok := pw.index.GroupOf(pod); ok {
 		pw.memberships.left(key, pod)
 	}
 }

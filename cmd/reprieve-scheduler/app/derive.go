@@ -9,6 +9,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/controller"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -84,7 +85,7 @@ func (p *parts) membership() gang.Membership {
 // schedulerDerived returns the derived groups as the interface that the plugins use. If no groups
 // are derived, it returns a nil interface: a nil *grouping.Resolver would make the interface
 // non-nil.
-func (p *parts) schedulerDerived() scheduler.Derived {
+func (p *parts) schedulerDerived() cluster.Derived {
 	if p.derived == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"cmp"
@@ -7,9 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-func (o *placements) nodesOf(pods []*corev1.Pod) []string {
+// NodesOf returns the nodes of pods that are bound or assumed.
+func (o *Placements) NodesOf(pods []*corev1.Pod) []string {
 	var nodes []string
 	for _, pod := range pods {
 		if node := cmp.Or(pod.Spec.NodeName, o.records.NodeOf(string(pod.UID))); node != "" {
@@ -19,19 +22,19 @@ func (o *placements) nodesOf(pods []*corev1.Pod) []string {
 	return nodes
 }
 
-// domain is a topology domain: the nodes with a value of a node label. The zero value contains all
+// Domain is a topology domain: the nodes with a value of a node label. The zero value contains all
 // nodes.
-type domain struct{ key, value string }
+type Domain struct{ key, value string }
 
-// domainOf returns the topology domain that further members of a gang must join. It is the domain
+// DomainOf returns the topology domain that further members of a gang must join. It is the domain
 // of the first placed member whose node has the label; the zero value if there is none.
-func (r *clusterIndex) domainOf(key string, members []*corev1.Pod) domain {
+func (r *Index) DomainOf(key string, members []*corev1.Pod) Domain {
 	if key == "" {
-		return domain{}
+		return Domain{}
 	}
-	d := domain{key: key}
+	d := Domain{key: key}
 	for _, member := range members {
-		if node, err := r.nodes.Get(member.Spec.NodeName); err == nil && node.Labels[key] != "" {
+		if node, err := r.Nodes.Get(member.Spec.NodeName); err == nil && node.Labels[key] != "" {
 			d.value = node.Labels[key]
 			break
 		}
@@ -39,22 +42,22 @@ func (r *clusterIndex) domainOf(key string, members []*corev1.Pod) domain {
 	return d
 }
 
-// splitOver returns a message if the members and reservations of a gang are in several topology
+// SplitOver returns a message if the members and reservations of a gang are in several topology
 // domains although the gang requires one; "" otherwise. This happens if labels of nodes change
 // after the gang was planned.
-func (b *ledger) splitOver(key types.NamespacedName) string {
-	g, ok := b.index.groups.Group(key)
+func (b *Ledger) SplitOver(key types.NamespacedName) string {
+	g, ok := b.index.Groups.Group(key)
 	if !ok || g.TopologyKey == "" {
 		return ""
 	}
-	members := b.placements.members(key)
-	names := b.placements.nodesOf(slices.Concat(members.Assigned, members.Pending))
-	for _, r := range b.reserved.Of(gangKey(key)) {
+	members := b.placements.Members(key)
+	names := b.placements.NodesOf(slices.Concat(members.Assigned, members.Pending))
+	for _, r := range b.reserved.Of(gang.KeyOf(key)) {
 		names = append(names, r.Node)
 	}
 	first, of := "", ""
 	for _, name := range names {
-		node, err := b.index.nodes.Get(name)
+		node, err := b.index.Nodes.Get(name)
 		if err != nil {
 			continue
 		}
@@ -70,8 +73,8 @@ func (b *ledger) splitOver(key types.NamespacedName) string {
 	return ""
 }
 
-// has reports whether a node is in the domain. A domain with a key and without a value contains no
+// Has reports whether a node is in the domain. A domain with a key and without a value contains no
 // node.
-func (d domain) has(node *corev1.Node) bool {
+func (d Domain) Has(node *corev1.Node) bool {
 	return d.key == "" || d.value != "" && node.Labels[d.key] == d.value
 }

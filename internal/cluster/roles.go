@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"cmp"
@@ -11,30 +11,30 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// roleOf returns the role of a gang member. The search determines surplus by role. It returns nil
+// RoleOf returns the role of a gang member. The search determines surplus by role. It returns nil
 // for pods of other groups. It also returns nil if minCount differs from the sum of the needs of
 // all roles, for example because the gang has grown since its start.
-func (r *clusterIndex) roleOf(g *gang.Group, pod *corev1.Pod) *core.Role {
-	if want, derived := r.derived.MinCount(g.Key); !derived || want != g.MinCount {
+func (r *Index) RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role {
+	if want, derived := r.Derived.MinCount(g.Key); !derived || want != g.MinCount {
 		return nil
 	}
-	role, needed := r.derived.RoleOf(pod)
+	role, needed := r.Derived.RoleOf(pod)
 	if needed == 0 {
 		return nil
 	}
 	return &core.Role{Name: role, Needs: int32(needed)}
 }
 
-// roleInSeal returns the role that the seal of a pod records. If the PodGroup of the pod is derived
+// RoleInSeal returns the role that the seal of a pod records. If the PodGroup of the pod is derived
 // from an object, it is the role that the object defines, even in a tree. Otherwise, it is the
 // pod's part of the tree.
-func (r *clusterIndex) roleInSeal(pod *corev1.Pod) string {
-	if d, ok := r.derived.(treed); ok {
+func (r *Index) RoleInSeal(pod *corev1.Pod) string {
+	if d, ok := r.Derived.(treed); ok {
 		if role, _ := d.Derived.RoleOf(pod); role != "" {
 			return role
 		}
 	}
-	role, _ := r.derived.RoleOf(pod)
+	role, _ := r.Derived.RoleOf(pod)
 	return role
 }
 
@@ -53,11 +53,11 @@ type seatsOfRoles struct {
 
 // byRole divides the waiting members of a gang into needed and surplus members. In each role,
 // placed members fill the need first, then waiting members in their order. The rest is surplus.
-func (r *clusterIndex) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfRoles {
+func (r *Index) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfRoles {
 	have := make(map[string]int)
 	out := seatsOfRoles{surplus: make(map[types.UID]bool, len(waiting))}
 	counts := func(pod *corev1.Pod) bool {
-		role, needed := r.derived.RoleOf(pod)
+		role, needed := r.Derived.RoleOf(pod)
 		have[role]++
 		return have[role] <= needed
 	}
@@ -90,16 +90,16 @@ func (s *seatsOfRoles) neededFirst(waiting []*corev1.Pod) {
 	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int { return cmp.Compare(turn(a), turn(b)) })
 }
 
-// lacking returns the number of waiting members that must be placed for a whole gang. It is
+// Lacking returns the number of waiting members that must be placed for a whole gang. It is
 // minCount minus the members that have passed their cycles. It is higher if placed members are
-// surplus in their role, for example if a gang with too many workers lost its head. lacking sorts
+// surplus in their role, for example if a gang with too many workers lost its head. Lacking sorts
 // waiting, because the members count in this order.
-func (o *placements) lacking(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
+func (o *Placements) Lacking(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
 	if g.Tree != nil {
 		return gang.LacksInTree(g, members, waiting)
 	}
-	lacking := max(g.MinCount-o.through(members), 0)
-	want, derived := o.index.derived.MinCount(g.Key)
+	lacking := max(g.MinCount-o.Through(members), 0)
+	want, derived := o.index.Derived.MinCount(g.Key)
 	if !derived {
 		return lacking
 	}

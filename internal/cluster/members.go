@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -11,12 +11,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// members returns the members of a group as planning counts them. Members that will terminate are
+// Members returns the members of a group as planning counts them. Members that will terminate are
 // in Terminating, so no member is placed beside them. The assumed pods are read before the
 // informer. So a member that is bound between the two reads is counted in any case.
-func (o *placements) members(key types.NamespacedName) gang.Members {
-	reserved := sets.New(typed(o.gangs.Reserved(gangKey(key)))...)
-	m := o.index.lister.Members(key)
+func (o *Placements) Members(key types.NamespacedName) gang.Members {
+	reserved := sets.New(typed(o.gangs.Reserved(gang.KeyOf(key)))...)
+	m := o.index.Lister.Members(key)
 	m.Reserved = reserved
 	m.Assigned, m.Terminating = o.leaving.Part(m.Assigned, m.Terminating)
 	return m
@@ -31,20 +31,20 @@ func typed(pods []engine.UID) []types.UID {
 	return out
 }
 
-// through returns the number of members that have passed their cycles: they have a node, are
+// Through returns the number of members that have passed their cycles: they have a node, are
 // assumed on one, or have succeeded. A member that is being deleted stays assumed until the
 // framework forgets it. It does not count, because later members must replace it.
-func (o *placements) through(members *gang.Members) int {
-	return members.Placed() + len(o.assumed(members))
+func (o *Placements) Through(members *gang.Members) int {
+	return members.Placed() + len(o.Assumed(members))
 }
 
-// atMost returns an upper bound of the number of members that will have passed their cycles. It
+// AtMost returns an upper bound of the number of members that will have passed their cycles. It
 // counts placed and planned members. It also counts assumed members that a preemptor may still
 // return to the queue to use their room.
-func (o *placements) atMost(key types.NamespacedName, members *gang.Members) int {
-	count := members.Placed() + o.gangs.Planned(gangKey(key))
-	o.rejecting.Lock()
-	defer o.rejecting.Unlock()
+func (o *Placements) AtMost(key types.NamespacedName, members *gang.Members) int {
+	count := members.Placed() + o.gangs.Planned(gang.KeyOf(key))
+	o.Rejecting.Lock()
+	defer o.Rejecting.Unlock()
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) && !o.records.IsRejected(string(pod.UID)) {
 			count++
@@ -53,10 +53,10 @@ func (o *placements) atMost(key types.NamespacedName, members *gang.Members) int
 	return count
 }
 
-// running returns the number of running members of a group, without terminating members.
-func (o *placements) running(key types.NamespacedName) int {
+// Running returns the number of running members of a group, without terminating members.
+func (o *Placements) Running(key types.NamespacedName) int {
 	running := 0
-	for _, pod := range o.members(key).Assigned {
+	for _, pod := range o.Members(key).Assigned {
 		if pod.Status.Phase == corev1.PodRunning {
 			running++
 		}
@@ -64,44 +64,44 @@ func (o *placements) running(key types.NamespacedName) int {
 	return running
 }
 
-// isPartlyThrough reports whether some members of a gang are placed, but fewer than it needs.
-func (o *placements) isPartlyThrough(key workload.Key) bool {
-	g, ok := o.index.groups.Group(nameOf(key))
+// IsPartlyThrough reports whether some members of a gang are placed, but fewer than it needs.
+func (o *Placements) IsPartlyThrough(key workload.Key) bool {
+	g, ok := o.index.Groups.Group(gang.NameOf(key))
 	if !ok {
 		return false
 	}
-	members := o.members(g.Key)
-	return o.through(&members) > 0 && o.missing(g, &members) > 0
+	members := o.Members(g.Key)
+	return o.Through(&members) > 0 && o.Missing(g, &members) > 0
 }
 
-// isStuckWith reports whether a pod is a member of a group whose plan has been rejected twice.
-func (o *placements) isStuckWith(pod *corev1.Pod, group types.NamespacedName) bool {
-	key, ok := o.index.groupOf(pod)
-	return ok && key == group && o.gangs.Stuck(gangKey(key))
+// IsStuckWith reports whether a pod is a member of a group whose plan has been rejected twice.
+func (o *Placements) IsStuckWith(pod *corev1.Pod, group types.NamespacedName) bool {
+	key, ok := o.index.GroupOf(pod)
+	return ok && key == group && o.gangs.Stuck(gang.KeyOf(key))
 }
 
-// awaitsRejected reports whether a member was rejected at Permit and still has its node. If so, it
+// AwaitsRejected reports whether a member was rejected at Permit and still has its node. If so, it
 // records that the gang waits until the member gives up the node. Call it only for members that
 // have a node. A member that failed before Permit has given up its node, although it may be marked
 // as rejected.
-func (o *placements) awaitsRejected(uid types.UID, key types.NamespacedName) bool {
-	o.rejecting.Lock()
-	defer o.rejecting.Unlock()
-	return o.records.IsRejected(string(uid)) && o.records.Awaits(string(uid), gangKey(key))
+func (o *Placements) AwaitsRejected(uid types.UID, key types.NamespacedName) bool {
+	o.Rejecting.Lock()
+	defer o.Rejecting.Unlock()
+	return o.records.IsRejected(string(uid)) && o.records.Awaits(string(uid), gang.KeyOf(key))
 }
 
 // sealedQueue returns the queue in the seal of a pod that is bound or assumed; "" for none.
-func (o *placements) sealedQueue(pod *corev1.Pod) string {
+func (o *Placements) sealedQueue(pod *corev1.Pod) string {
 	if name := gang.QueueInSeal(pod); name != "" {
 		return name
 	}
 	return gang.SealedQueue(o.records.SealOf(string(pod.UID)))
 }
 
-// departureOf returns whether planning counts a pod as running, terminating or overdue. A
+// DepartureOf returns whether planning counts a pod as running, terminating or overdue. A
 // terminating pod is overdue if its node does not respond, a finalizer keeps it, or its grace
 // period is too long.
-func (o *placements) departureOf(pod *corev1.Pod) snapshot.Departure {
+func (o *Placements) DepartureOf(pod *corev1.Pod) snapshot.Departure {
 	switch {
 	case pod.DeletionTimestamp != nil && o.leaving.IsOverdue(pod.UID):
 		return snapshot.Overdue
@@ -117,9 +117,9 @@ func (o *placements) departureOf(pod *corev1.Pod) snapshot.Departure {
 // leavesLate reports whether the grace period of a terminating pod is longer than planning waits.
 // Such a pod counts as usage of its queue from the beginning, because its owner may have chosen the
 // period.
-func (o *placements) leavesLate(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && o.index.profiles.DepartureLimits().Cut(pod)
+func (o *Placements) leavesLate(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && o.index.Profiles.DepartureLimits().Cut(pod)
 }
 
-// isLeaving reports whether planning counts a pod as gone because it is terminating.
-func (o *placements) isLeaving(pod *corev1.Pod) bool { return o.departureOf(pod).IsLeaving() }
+// IsLeaving reports whether planning counts a pod as gone because it is terminating.
+func (o *Placements) IsLeaving(pod *corev1.Pod) bool { return o.DepartureOf(pod).IsLeaving() }

@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"slices"
@@ -10,24 +10,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// awaitOutcome handles a pod that was deleted before its result was known, without a deletion
+// AwaitOutcome handles a pod that was deleted before its result was known, without a deletion
 // timestamp. Such a pod may have succeeded. Its gang keeps its reservations until the result is
 // known.
-func (o *placements) awaitOutcome(pod *corev1.Pod) {
+func (o *Placements) AwaitOutcome(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return
 	}
-	if key, ok := o.index.groupOf(pod); ok {
-		o.gangs.AwaitResult(gangKey(key), string(pod.UID), engine.Ended{Pod: pod, Until: o.clock.Now().Add(engine.ShortTime)})
+	if key, ok := o.index.GroupOf(pod); ok {
+		o.gangs.AwaitResult(gang.KeyOf(key), string(pod.UID), engine.Ended{Pod: pod, Until: o.clock.Now().Add(engine.ShortTime)})
 	}
 }
 
-// membersAsReserved returns the members of a gang for checks of existing reservations. A deleted
+// MembersAsReserved returns the members of a gang for checks of existing reservations. A deleted
 // member whose result is not known yet counts as succeeded. Checks for new reservations use the
-// method members instead.
-func (o *placements) membersAsReserved(key types.NamespacedName) gang.Members {
-	awaited := o.gangs.Ended(gangKey(key), o.clock.Now())
-	members := o.members(key)
+// method Members instead.
+func (o *Placements) MembersAsReserved(key types.NamespacedName) gang.Members {
+	awaited := o.gangs.Ended(gang.KeyOf(key), o.clock.Now())
+	members := o.Members(key)
 	for _, ended := range awaited {
 		pod, ok := ended.Pod.(*corev1.Pod)
 		if !ok {

@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"fmt"
@@ -12,15 +12,18 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-func (r *clusterIndex) hasNode(name string) bool {
-	_, err := r.nodes.Get(name)
+// HasNode reports whether the informer has a node.
+func (r *Index) HasNode(name string) bool {
+	_, err := r.Nodes.Get(name)
 	return err == nil
 }
 
-func (r *clusterIndex) podsOn(node string) []*corev1.Pod {
+// PodsOn returns the pods that are bound to a node and not finished.
+func (r *Index) PodsOn(node string) []*corev1.Pod {
 	found, err := r.placed.ByIndex(nodeIndex, node)
 	if err != nil {
 		return nil
@@ -34,9 +37,9 @@ func (r *clusterIndex) podsOn(node string) []*corev1.Pod {
 	return out
 }
 
-// couldRunOn reports whether a pod's node selector, node affinity and tolerations allow a node. It
+// CouldRunOn reports whether a pod's node selector, node affinity and tolerations allow a node. It
 // ignores the other pods on the node.
-func (r *clusterIndex) couldRunOn(node *corev1.Node, pod *corev1.Pod) bool {
+func (r *Index) CouldRunOn(node *corev1.Node, pod *corev1.Pod) bool {
 	wanted, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 	return err == nil && wanted && r.rejects(node, pod) == ""
 }
@@ -44,21 +47,21 @@ func (r *clusterIndex) couldRunOn(node *corev1.Node, pod *corev1.Pod) bool {
 // rejects returns the reason why a node cannot accept a pod; "" if it can. It checks for a cordoned
 // node, for taints that the pod does not tolerate, and for labels that the pod requires. A node
 // that is not ready has a taint. The filters of a cycle check everything else.
-func (r *clusterIndex) rejects(node *corev1.Node, pod *corev1.Pod) string {
+func (r *Index) rejects(node *corev1.Node, pod *corev1.Pod) string {
 	name := node.Name
 	if node.Spec.Unschedulable && !tolerates(pod, &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) &&
-		r.profiles.Filters(pod.Spec.SchedulerName).Has(names.NodeUnschedulable) {
+		r.Profiles.Filters(pod.Spec.SchedulerName).Has(names.NodeUnschedulable) {
 		return fmt.Sprintf("node %s is cordoned", name)
 	}
 	for i := range node.Spec.Taints {
 		taint := &node.Spec.Taints[i]
 		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, taint) &&
-			r.profiles.Filters(pod.Spec.SchedulerName).Has(names.TaintToleration) {
+			r.Profiles.Filters(pod.Spec.SchedulerName).Has(names.TaintToleration) {
 			return fmt.Sprintf("node %s has the taint %s", name, taint.ToString())
 		}
 	}
 	if hasLabels, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); (err != nil || !hasLabels) &&
-		r.profiles.Filters(pod.Spec.SchedulerName).Has(names.NodeAffinity) {
+		r.Profiles.Filters(pod.Spec.SchedulerName).Has(names.NodeAffinity) {
 		return fmt.Sprintf("node %s does not match the node selector or affinity of pod %s", name, pod.Name)
 	}
 	return ""
@@ -68,10 +71,10 @@ func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
 	return corev1helpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations, taint, true)
 }
 
-// staying returns a NodeInfo with the bound and assumed pods that are not terminating; nil for a
+// Staying returns a NodeInfo with the bound and assumed pods that are not terminating; nil for a
 // node that does not exist.
-func (o *placements) staying(name string) *framework.NodeInfo {
-	node, err := o.index.nodes.Get(name)
+func (o *Placements) Staying(name string) *framework.NodeInfo {
+	node, err := o.index.Nodes.Get(name)
 	if err != nil {
 		return nil
 	}
@@ -81,12 +84,12 @@ func (o *placements) staying(name string) *framework.NodeInfo {
 	// bound pods.
 	var assumed []*corev1.Pod
 	for _, key := range o.records.AssumedOn(name) {
-		if pod, ok := o.index.podOf(key); ok {
+		if pod, ok := o.index.PodOf(key); ok {
 			assumed = append(assumed, pod)
 		}
 	}
-	for _, pod := range slices.Concat(o.index.podsOn(name), assumed) {
-		if !seen.Has(string(pod.UID)) && !o.isLeaving(pod) {
+	for _, pod := range slices.Concat(o.index.PodsOn(name), assumed) {
+		if !seen.Has(string(pod.UID)) && !o.IsLeaving(pod) {
 			info.AddPod(pod)
 		}
 		seen.Insert(string(pod.UID))
@@ -94,46 +97,46 @@ func (o *placements) staying(name string) *framework.NodeInfo {
 	return info
 }
 
-// turnsAway returns the reason why a node no longer accepts a pod; "" if it does. The reason may be
+// TurnsAway returns the reason why a node no longer accepts a pod; "" if it does. The reason may be
 // that the node is deleted, or that rejects returns a reason. A node with a dip counts as it was
 // before the dip.
-func (b *ledger) turnsAway(name string, pod *corev1.Pod) string {
-	node, err := b.index.nodes.Get(name)
+func (b *Ledger) TurnsAway(name string, pod *corev1.Pod) string {
+	node, err := b.index.Nodes.Get(name)
 	if err != nil {
 		return fmt.Sprintf("node %s has gone", name)
 	}
-	return b.index.rejects(b.dips.without(node), pod)
+	return b.index.rejects(b.dips.Without(node), pod)
 }
 
-// lostNode returns a message about a reserved node of the workload that no longer accepts the pod;
+// LostNode returns a message about a reserved node of the workload that no longer accepts the pod;
 // "" for none. A node with a dip counts as it was before the dip.
-func (b *ledger) lostNode(key workload.Key) string {
+func (b *Ledger) LostNode(key workload.Key) string {
 	for _, r := range b.reserved.Of(key) {
-		if why := b.turnsAway(r.Node, podIn(r)); why != "" {
+		if why := b.TurnsAway(r.Node, PodIn(r)); why != "" {
 			return why
 		}
 	}
 	if key.Gang {
-		return b.splitOver(nameOf(key))
+		return b.SplitOver(gang.NameOf(key))
 	}
 	return ""
 }
 
-// invalidBecause returns the reason why the reservations of a workload are no longer valid; "" if
+// InvalidBecause returns the reason why the reservations of a workload are no longer valid; "" if
 // they are valid.
-func (b *ledger) invalidBecause(key workload.Key) string {
-	if b.isDisallowed(key) {
+func (b *Ledger) InvalidBecause(key workload.Key) string {
+	if b.IsDisallowed(key) {
 		return "its queue has changed"
 	}
-	return b.lostNode(key)
+	return b.LostNode(key)
 }
 
 // isOnMissingNode reports whether a pod names a node that does not exist. It is false if the quota
 // ledger has already charged the pod as a pod on that node. Users who may create pods can name any
 // node, and such a pod uses no room. If a node was deleted, its pods may still run, so they count
 // until they are gone.
-func (b *ledger) isOnMissingNode(pod *corev1.Pod) bool {
+func (b *Ledger) isOnMissingNode(pod *corev1.Pod) bool {
 	node := pod.Spec.NodeName
 	// Without an informer for nodes, assume that every node exists.
-	return node != "" && b.index.nodes != nil && !b.index.hasNode(node) && !b.quotas.IsOn(pod.UID, node)
+	return node != "" && b.index.Nodes != nil && !b.index.HasNode(node) && !b.quotas.IsOn(pod.UID, node)
 }

@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -8,30 +8,30 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// isInPart reports whether a gang would run in part, with too few members, if its assumed and
-// planned members were bound. For a tree, it checks each PodGroup with partial, because the
+// IsInPart reports whether a gang would run in part, with too few members, if its assumed and
+// planned members were bound. For a tree, it checks each PodGroup with Partial, because the
 // minCount of a tree does not show which PodGroups are whole.
-func (o *placements) isInPart(g *gang.Group, members *gang.Members, planned []engine.UID) bool {
+func (o *Placements) IsInPart(g *gang.Group, members *gang.Members, planned []engine.UID) bool {
 	if g.Tree == nil {
-		return o.through(members)+len(planned) < g.MinCount
+		return o.Through(members)+len(planned) < g.MinCount
 	}
-	return len(o.partial(g, members, planned)) > 0
+	return len(o.Partial(g, members, planned)) > 0
 }
 
-// mayBecomeWhole reports whether a gang will be whole if all members that can still pass their
-// cycles do so; see atMost.
-func (o *placements) mayBecomeWhole(g *gang.Group, members *gang.Members) bool {
+// MayBecomeWhole reports whether a gang will be whole if all members that can still pass their
+// cycles do so; see AtMost.
+func (o *Placements) MayBecomeWhole(g *gang.Group, members *gang.Members) bool {
 	if g.Tree == nil {
-		return o.atMost(g.Key, members) >= g.MinCount
+		return o.AtMost(g.Key, members) >= g.MinCount
 	}
-	coming := o.coming(members, o.gangs.PlannedMembers(gangKey(g.Key)))
+	coming := o.coming(members, o.gangs.PlannedMembers(gang.KeyOf(g.Key)))
 	return len(g.Tree.InPart(members, coming, coming)) == 0
 }
 
-// partial returns the names of the PodGroups in a tree that would run in part. Such a PodGroup has
+// Partial returns the names of the PodGroups in a tree that would run in part. Such a PodGroup has
 // assumed or planned members, and with them the PodGroup, or a group above it, is not whole. A
 // member that is being evicted does not count, because later members must replace it.
-func (o *placements) partial(g *gang.Group, members *gang.Members, planned []engine.UID) sets.Set[string] {
+func (o *Placements) Partial(g *gang.Group, members *gang.Members, planned []engine.UID) sets.Set[string] {
 	coming := o.coming(members, planned)
 	var counted []*corev1.Pod
 	for _, pod := range coming {
@@ -44,11 +44,11 @@ func (o *placements) partial(g *gang.Group, members *gang.Members, planned []eng
 
 // coming returns the pending members that will be placed. They are planned, or they are assumed and
 // Permit has not rejected them.
-func (o *placements) coming(members *gang.Members, planned []engine.UID) []*corev1.Pod {
+func (o *Placements) coming(members *gang.Members, planned []engine.UID) []*corev1.Pod {
 	isPlanned := sets.New(planned...)
 	var out []*corev1.Pod
-	o.rejecting.Lock()
-	defer o.rejecting.Unlock()
+	o.Rejecting.Lock()
+	defer o.Rejecting.Unlock()
 	for _, pod := range members.Pending {
 		uid := string(pod.UID)
 		if isPlanned.Has(uid) || members.Reserved.Has(pod.UID) && !o.records.IsRejected(uid) {

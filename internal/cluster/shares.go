@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"slices"
@@ -8,12 +8,13 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// shares returns the current shares of the queues for admission; nil if the cluster has no queues.
-func (b *ledger) shares() admission.Shares {
+// Shares returns the current shares of the queues for admission; nil if the cluster has no queues.
+func (b *Ledger) Shares() admission.Shares {
 	if !b.quotas.Used() {
 		return nil
 	}
@@ -35,7 +36,7 @@ type shares struct {
 	// reserved returns the reserved amounts of each queue. The Snapshot does not include them. The
 	// sum is computed in the first call.
 	reserved func() map[string]queue.Amounts
-	books    *ledger
+	books    *Ledger
 }
 
 var _ admission.Shares = (*shares)(nil)
@@ -76,11 +77,11 @@ func (s *shares) HasShare(w admission.Waiter) bool {
 
 // Plenty reports whether there is room for all queued work of a leaf queue, as
 // [queue.Ledger.Plenty] computes it.
-func (s *shares) Plenty(leaf string) bool { return s.books.hasPlenty(leaf) }
+func (s *shares) Plenty(leaf string) bool { return s.books.HasPlenty(leaf) }
 
 // Servable reports whether the nodes and limits could serve a workload, as [queue.Ledger.Servable]
 // computes it.
-func (s *shares) Servable(key workload.Key) bool { return s.books.isServable(key) }
+func (s *shares) Servable(key workload.Key) bool { return s.books.IsServable(key) }
 
 func askerOf(w admission.Waiter) queue.Asker {
 	return queue.Asker{Queue: w.Queue, Request: amountsOf(w.Request), Kind: w.Kind}
@@ -102,34 +103,34 @@ func requestOf(amounts queue.Amounts) admission.Request {
 	return out
 }
 
-// hasPlenty reports whether all work that waits in a queue has room, in any order.
-func (b *ledger) hasPlenty(queue string) bool {
-	return b.index.profiles.KnowFilters() && b.quotas.Plenty(queue)
+// HasPlenty reports whether all work that waits in a queue has room, in any order.
+func (b *Ledger) HasPlenty(queue string) bool {
+	return b.index.Profiles.KnowFilters() && b.quotas.Plenty(queue)
 }
 
-// isServable reports whether the nodes and limits could serve a workload in an otherwise empty
+// IsServable reports whether the nodes and limits could serve a workload in an otherwise empty
 // cluster, as far as the quota ledger knows.
-func (b *ledger) isServable(key workload.Key) bool {
+func (b *Ledger) IsServable(key workload.Key) bool {
 	if !key.Gang {
-		pod, ok := b.index.podOf(key)
+		pod, ok := b.index.PodOf(key)
 		return ok && b.quotas.Servable(pod.UID)
 	}
-	members := b.index.lister.Members(nameOf(key))
+	members := b.index.Lister.Members(gang.NameOf(key))
 	return len(members.Pending) > 0 && !slices.ContainsFunc(members.Pending, func(pod *corev1.Pod) bool { return !b.quotas.Servable(pod.UID) })
 }
 
-// waiter returns the facts that determine the turn of a pod or its gang.
-func (o *placements) waiter(key workload.Key, pod *corev1.Pod, name string) admission.Waiter {
+// Waiter returns the facts that determine the turn of a pod or its gang.
+func (o *Placements) Waiter(key workload.Key, pod *corev1.Pod, name string) admission.Waiter {
 	request := queue.RequestOf(pod)
-	if g := o.index.gangOf(pod); key.Gang && g != nil {
+	if g := o.index.GangOf(pod); key.Gang && g != nil {
 		// The request of one member stands for all members, which is precise enough for the order
 		// of turns. The request counts only for members that exist: minCount may have been raised
 		// after the gang passed the gate.
-		members := o.members(g.Key)
-		request = request.Times(max(min(g.MinCount-o.through(&members), len(members.Pending)), 1))
+		members := o.Members(g.Key)
+		request = request.Times(max(min(g.MinCount-o.Through(&members), len(members.Pending)), 1))
 	}
 	return admission.Waiter{
-		Key: key, Queue: name, Priority: o.index.priorityOf(pod), Since: pod.CreationTimestamp.Time, Request: requestOf(request),
+		Key: key, Queue: name, Priority: o.index.PriorityOf(pod), Since: pod.CreationTimestamp.Time, Request: requestOf(request),
 		Kind: queue.KindOf(pod),
 	}
 }

@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"fmt"
@@ -28,35 +28,47 @@ type Derived interface {
 	QueueOf(pod *corev1.Pod) string
 }
 
-// underived is a Derived without derived groups.
-type underived struct{ gang.Named }
+// DerivedOf returns a Derived that also assigns the pods of trees to the workloads of these trees.
+// A nil Derived finds no derived groups, and nil trees change nothing.
+func DerivedOf(derived Derived, trees *gang.Trees) Derived {
+	if derived == nil {
+		derived = Underived{}
+	}
+	if trees != nil {
+		derived = treed{derived, trees}
+	}
+	return derived
+}
+
+// Underived is a Derived without derived groups.
+type Underived struct{ gang.Named }
 
 // AnchorsOf is part of gang.Derived.
-func (underived) AnchorsOf(*corev1.Pod) []string { return nil }
+func (Underived) AnchorsOf(*corev1.Pod) []string { return nil }
 
 // Anchors is part of gang.Derived.
-func (underived) Anchors(types.NamespacedName) []string { return nil }
+func (Underived) Anchors(types.NamespacedName) []string { return nil }
 
 // Hold is part of Derived.
-func (underived) Hold(*corev1.Pod) gang.Verdict { return gang.Verdict{} }
+func (Underived) Hold(*corev1.Pod) gang.Verdict { return gang.Verdict{} }
 
 // MinCount is part of gang.Roles.
-func (underived) MinCount(types.NamespacedName) (int, bool) { return 0, false }
+func (Underived) MinCount(types.NamespacedName) (int, bool) { return 0, false }
 
 // RoleOf is part of gang.Roles.
-func (underived) RoleOf(*corev1.Pod) (string, int) { return "", 0 }
+func (Underived) RoleOf(*corev1.Pod) (string, int) { return "", 0 }
 
 // MayLead is part of gang.Derived.
-func (underived) MayLead(*corev1.Pod) bool { return false }
+func (Underived) MayLead(*corev1.Pod) bool { return false }
 
 // Leads is part of Derived.
-func (underived) Leads(*corev1.Pod) (gang.Lead, bool) { return gang.Lead{}, false }
+func (Underived) Leads(*corev1.Pod) (gang.Lead, bool) { return gang.Lead{}, false }
 
 // IsBounded is part of gang.Bounds.
-func (underived) IsBounded(types.NamespacedName) bool { return false }
+func (Underived) IsBounded(types.NamespacedName) bool { return false }
 
 // QueueOf is part of Derived.
-func (underived) QueueOf(*corev1.Pod) string { return "" }
+func (Underived) QueueOf(*corev1.Pod) string { return "" }
 
 // treed is a Derived that assigns the pods of a tree to the workload of the tree. The PodGroups of
 // the tree are the roles of that workload.
@@ -94,38 +106,38 @@ func (d treed) RoleOf(pod *corev1.Pod) (role string, needed int) {
 // tree that is not derived.
 func (d treed) MinGroupCount(key types.NamespacedName) (int, bool) { return d.Derived.MinCount(key) }
 
-// workloadOf returns the group that the members of a group are scheduled with. For a group in a
+// WorkloadOf returns the group that the members of a group are scheduled with. For a group in a
 // tree, it is the group of the tree's workload.
-func (r *clusterIndex) workloadOf(key types.NamespacedName) (*gang.Group, bool) {
-	if r.trees != nil {
-		for _, leaf := range r.trees.Leaves(key) {
-			return r.groups.Group(r.trees.WorkloadOf(leaf))
+func (r *Index) WorkloadOf(key types.NamespacedName) (*gang.Group, bool) {
+	if r.Trees != nil {
+		for _, leaf := range r.Trees.Leaves(key) {
+			return r.Groups.Group(r.Trees.WorkloadOf(leaf))
 		}
 	}
-	return r.groups.Group(key)
+	return r.Groups.Group(key)
 }
 
-// unitOf returns the group that a pod is evicted with; false for a pod without a group.
-func (r *clusterIndex) unitOf(pod *corev1.Pod) (types.NamespacedName, bool) {
-	key, ok := r.groupOf(pod)
+// UnitOf returns the group that a pod is evicted with; false for a pod without a group.
+func (r *Index) UnitOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	key, ok := r.GroupOf(pod)
 	if !ok || !gang.IsTree(key) {
 		return key, ok
 	}
-	named, _ := r.trees.PodGroupOf(pod)
-	return r.trees.UnitOf(named), true
+	named, _ := r.Trees.PodGroupOf(pod)
+	return r.Trees.UnitOf(named), true
 }
 
 // behind returns the reason why a derived or bounded gang is blocked as a whole, before any member
 // has a node. For example, its PodGroup does not count all members yet, or outranks one of its
 // pods. Once members have nodes, the gang is not blocked. Only pods that the group outranks are
 // then blocked.
-func (o *placements) behind(g *gang.Group, members *gang.Members) gang.Verdict {
-	want, derived := o.index.derived.MinCount(g.Key)
-	if !derived && !g.Bounded || !g.IsGang() || o.through(members) > 0 {
+func (o *Placements) behind(g *gang.Group, members *gang.Members) gang.Verdict {
+	want, derived := o.index.Derived.MinCount(g.Key)
+	if !derived && !g.Bounded || !g.IsGang() || o.Through(members) > 0 {
 		return gang.Verdict{}
 	}
 	for _, pod := range slices.Concat(members.Pending, members.Gated) {
-		if v := gang.Outranked(o.index.derived, o.index.groups, pod); v != (gang.Verdict{}) {
+		if v := gang.Outranked(o.index.Derived, o.index.Groups, pod); v != (gang.Verdict{}) {
 			return v
 		}
 	}
@@ -144,8 +156,8 @@ func (o *placements) behind(g *gang.Group, members *gang.Members) gang.Verdict {
 // behindInTree returns the reason why a tree is behind its object; the zero Verdict if it is not. A
 // derived tree is behind if it needs fewer groups, or one of its groups fewer members, than its
 // owner demands now. The method behind calls it.
-func (r *clusterIndex) behindInTree(g *gang.Group) gang.Verdict {
-	d, ok := r.derived.(treed)
+func (r *Index) behindInTree(g *gang.Group) gang.Verdict {
+	d, ok := r.Derived.(treed)
 	if !ok {
 		return gang.Verdict{}
 	}

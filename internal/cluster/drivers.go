@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"cmp"
@@ -9,15 +9,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// driverOf returns the workers that a driver needs. It returns false if the pod is no driver, if it
+// DriverOf returns the workers that a driver needs. It returns false if the pod is no driver, if it
 // needs no workers, or if its profile does not bound the number of drivers.
-func (r *clusterIndex) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
-	args := r.profiles.Of(pod.Spec.SchedulerName)
-	if args == nil || !*args.WorkloadAware || *args.Drivers.WithoutWorkers == 0 || !gang.MayDrive(pod, r.derived) {
+func (r *Index) DriverOf(pod *corev1.Pod) (gang.Lead, bool) {
+	args := r.Profiles.Of(pod.Spec.SchedulerName)
+	if args == nil || !*args.WorkloadAware || *args.Drivers.WithoutWorkers == 0 || !gang.MayDrive(pod, r.Derived) {
 		return gang.Lead{}, false
 	}
 	said, says := gang.Leads(pod)
-	lead, known := r.derived.Leads(pod)
+	lead, known := r.Derived.Leads(pod)
 	labeled := gang.IsDriver(pod)
 	switch {
 	case says:
@@ -33,12 +33,12 @@ func (r *clusterIndex) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
 	return lead, lead.Workers > 0
 }
 
-// workersOf returns the number of a driver's workers that have a node, and the number of all its
+// WorkersOf returns the number of a driver's workers that have a node, and the number of all its
 // workers.
-func (r *clusterIndex) workersOf(driver *corev1.Pod, lead gang.Lead) (placed, all int) {
-	found := r.lister.Workers(driver)
+func (r *Index) WorkersOf(driver *corev1.Pod, lead gang.Lead) (placed, all int) {
+	found := r.Lister.Workers(driver)
 	if lead.Group.Name != "" {
-		members := r.lister.Members(lead.Group)
+		members := r.Lister.Members(lead.Group)
 		found = slices.Concat(found, members.Pending, members.Gated, members.Assigned, members.Succeeded)
 	}
 	slices.SortFunc(found, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
