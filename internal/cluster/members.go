@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -123,3 +124,9 @@ func (o *Placements) leavesLate(pod *corev1.Pod) bool {
 
 // IsLeaving reports whether planning counts a pod as gone because it is terminating.
 func (o *Placements) IsLeaving(pod *corev1.Pod) bool { return o.DepartureOf(pod).IsLeaving() }
+
+// ScheduledCondition returns the PodScheduled condition of a pod; nil if the pod has none.
+func ScheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
+	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+	return c
+}

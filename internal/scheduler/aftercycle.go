@@ -136,7 +136,7 @@ func (cs *cycles) releaseNominated(key workload.Key, pod *corev1.Pod) {
 		return
 	}
 	cs.waits.ResolveVictims(key)
-	cs.retries.now(key)
+	cs.retries.Retry(key)
 }
 
 // rejectedEarly releases the reservation of a pod that was rejected before Reprieve's PostFilter

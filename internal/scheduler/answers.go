@@ -72,7 +72,7 @@ func (h *Scheduler) GangGatedBy(members *gang.Members) string {
 // BlockedDriver returns the reason why the bound on drivers blocks a pod; the zero Verdict if it
 // does not.
 func (h *Scheduler) BlockedDriver(pod *corev1.Pod) gang.Verdict {
-	return h.drivers.blocked(pod)
+	return h.drivers.Blocked(pod)
 }
 
 // VictimPriority returns the priority of a group as a potential victim, and the verdict on its

@@ -133,7 +133,7 @@ func (p *Plugin) scheduleRetry(made *cycleDecision) {
 		// may compute the same short delay. With a minimum delay, the preemptor is not retried in a
 		// busy loop.
 		now := p.sched.clock.Now()
-		at := onClock(time.Unix(0, d.RetryAt), now)
+		at := engine.OnClock(time.Unix(0, d.RetryAt), now)
 		if soonest := now.Add(retryDelay); at.Before(soonest) {
 			at = soonest
 		}

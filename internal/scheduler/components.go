@@ -1,5 +1,7 @@
 package scheduler
 
+import "github.com/reprieve-dev/reprieve/internal/drivers"
+
 // connect creates the components of a Scheduler, in the order of their dependencies. A component
 // holds the layers and the earlier components that it uses. It knows neither the Scheduler nor a
 // later component. The only call in the other direction is stepper.apply, which carries out
@@ -29,11 +31,7 @@ func connectRetries(h *Scheduler) {
 
 // connectCauses creates the components that know why workloads wait.
 func connectCauses(h *Scheduler) {
-	h.drivers = &driverBounds{
-		index: h.index, placements: h.placements, ledger: h.ledger, gangs: h.gangs, records: h.records,
-		reserved: h.reserved, waits: h.waits, turns: h.turns, clock: h.clock, retries: h.retries,
-		driversChanged: make(chan struct{}, 1),
-	}
+	h.drivers = drivers.New(h.index, h.placements, h.ledger, h.engine, h.clock, h.retries)
 	h.plenty = &plenty{
 		index: h.index, ledger: h.ledger, quotas: h.quotas, handle: h.handle, turns: h.turns, clock: h.clock,
 	}

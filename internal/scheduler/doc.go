@@ -20,7 +20,7 @@
 //
 //   - [stepper] reports events to the engine, and carries out their effects.
 //   - [retries] moves pods to the active queue. [releases] ends reservations and plans.
-//   - [driverBounds] limits the drivers without workers. [plenty] admits work without a turn.
+//   - [drivers.Bounds] limits the drivers without workers. [plenty] admits work without a turn.
 //   - [gates] determines why a workload is blocked before any decision about it.
 //   - [nominations] makes nominations agree with reservations. [rooms] releases reservations that
 //     no longer fit on their nodes.

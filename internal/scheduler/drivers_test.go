@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
@@ -24,7 +25,7 @@ func sparkPod(name, role, application string, priority int32) *corev1.Pod {
 }
 
 // drivers returns the drivers of count Spark applications, the oldest first.
-func drivers(count int) []*corev1.Pod {
+func sparkDrivers(count int) []*corev1.Pod {
 	out := make([]*corev1.Pod, count)
 	for i := range out {
 		out[i] = sparkPod(fmt.Sprintf("driver-%d", i), "driver", fmt.Sprintf("app-%d", i), 0)
@@ -43,7 +44,7 @@ func TestDriversLeaveRoomForWorkers(t *testing.T) {
 	t.Parallel()
 	// The machine may be slow, so the timeout of drivers must not end during the test.
 	r := newRigArgs(t, "{drivers: {createTimeout: 1h}}", node("node-0", "4"))
-	all := drivers(4)
+	all := sparkDrivers(4)
 	r.create(all...)
 	// served are the drivers with an executor.
 	var served []*corev1.Pod
@@ -133,7 +134,7 @@ func TestDriverIsRetried(t *testing.T) {
 				args = "{}"
 			}
 			r := newRigArgs(t, args, node("node-0", "8"))
-			two := drivers(2)
+			two := sparkDrivers(2)
 			// The timeouts of the test count from this time.
 			two[0].CreationTimestamp = metav1.Now()
 			two[1].CreationTimestamp = metav1.NewTime(two[0].CreationTimestamp.Add(time.Millisecond))
@@ -160,7 +161,7 @@ func TestDriverIsRetried(t *testing.T) {
 func TestDriverThatFindsNoRoom(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))
-	two := drivers(2)
+	two := sparkDrivers(2)
 	two[0].Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resourceMustParse("3")
 	r.create(two...)
 	r.waitBound("driver-1")
@@ -177,7 +178,7 @@ func TestDriverThatFindsNoRoom(t *testing.T) {
 func TestDriverWhoseBindingFails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "4"))
-	two := drivers(2)
+	two := sparkDrivers(2)
 	two[0].Annotations = map[string]string{failsAt: atBind}
 	r.create(two...)
 	r.waitBound("driver-1")
@@ -190,7 +191,7 @@ func TestBlockedDriverPreemptsNothing(t *testing.T) {
 	r := newRig(t, node("node-0", "2"))
 	r.listen()
 	r.create(on(pod("victim", "", "1", -10), "node-0"))
-	two := drivers(2)
+	two := sparkDrivers(2)
 	r.create(two...)
 	r.waitBound("driver-0")
 	r.never("it is tried", 100*time.Millisecond, func() bool { r.cycles(); return r.nodeOf("driver-1") != "" })
@@ -203,7 +204,7 @@ func TestBlockedDriverPreemptsNothing(t *testing.T) {
 		r.cycles()
 		r.sched.reporter.tellBlocked()
 		if now, ok := r.sched.index.PodOf(podKey(two[1])); ok {
-			if c := scheduledCondition(now); c != nil {
+			if c := cluster.ScheduledCondition(now); c != nil {
 				said = c.Reason + ": " + c.Message
 			}
 		}
@@ -265,7 +266,7 @@ func TestDriversAhead(t *testing.T) {
 				args = "{}"
 			}
 			r := newRigArgs(t, args, node("node-0", "8"))
-			two := drivers(2)
+			two := sparkDrivers(2)
 			on(two[0], "node-0")
 			if tt.change != nil {
 				tt.change(two[0], two[1])

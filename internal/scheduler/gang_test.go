@@ -193,7 +193,7 @@ func TestFailedEviction(t *testing.T) {
 			if len(r.evictor.orders) != 1 || len(r.evictor.orders[0].Victims) != 1 {
 				t.Fatalf("Orders are %+v", r.evictor.orders)
 			}
-			r.plugin.sched.retries.now(r.sched.index.KeyOf(preemptor))
+			r.plugin.sched.retries.Retry(r.sched.index.KeyOf(preemptor))
 			if names := r.active(); len(names) != 0 {
 				t.Fatalf("%v may be scheduled while room is being made", names)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/cluster"
+	"github.com/reprieve-dev/reprieve/internal/drivers"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -37,7 +38,7 @@ type gates struct {
 	steps      *stepper
 	retries    *retries
 	releases   *releases
-	drivers    *driverBounds
+	drivers    *drivers.Bounds
 	plenty     *plenty
 
 	// moved is true if any pod has got a node, or has lost its node, since retry last checked the
@@ -182,7 +183,7 @@ func (gs *gates) single(pod *corev1.Pod) *fwk.Status {
 	if gs.waits.StopForEviction(podKey(pod)) {
 		return gated(holdForEviction)
 	}
-	if v := gs.drivers.blockSingle(pod); v != (gang.Verdict{}) {
+	if v := gs.drivers.BlockSingle(pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
 	if gs.index.EntersQueue(pod) && gs.waitsForTurn(pod) {
@@ -210,7 +211,7 @@ func (gs *gates) of(key types.NamespacedName) (*gang.Group, gang.Members, gang.V
 		}
 	}
 	if verdict == (gang.Verdict{}) && g.IsGang() {
-		verdict = gs.drivers.blockGang(&members)
+		verdict = gs.drivers.BlockGang(&members)
 	}
 	return g, members, verdict
 }

@@ -1,8 +1,6 @@
 package scheduler
 
-import (
-	"testing"
-)
+import "testing"
 
 // TestGroupThatChangesAllTheTime checks that the last of many changes of a PodGroup takes effect,
 // although most of the changes are handled together.

@@ -23,7 +23,7 @@ func (h *Scheduler) Lead() {
 	h.retries.beginTurns(h.clock.Now())
 	for _, key := range h.reserved.Keys() {
 		// Workloads with reservations need no turn.
-		h.retries.now(key)
+		h.retries.Retry(key)
 	}
 }
 
@@ -83,7 +83,7 @@ func (h *Scheduler) tick(now time.Time) {
 	h.nodes.releaseBlocked()
 	h.gates.retry()
 	h.victimPriorities.retryFallen()
-	h.drivers.retry()
+	h.drivers.Retry()
 	h.retries.retryTurns()
 	if h.retries.leads.Load() {
 		h.reporter.tellOfTurns()
@@ -111,8 +111,8 @@ func (h *Scheduler) waitForWork(ctx context.Context, tick <-chan time.Time, now 
 	case <-ctx.Done():
 	case <-h.engine.Wanted():
 	case <-h.rooms.doubted.wanted:
-	case <-h.drivers.driversChanged:
-		h.drivers.retry()
+	case <-h.drivers.Changed():
+		h.drivers.Retry()
 	case <-h.quotas.PlentyEnds():
 	case <-moment:
 	case <-tick:

@@ -152,7 +152,7 @@ func (ns *nodeWatch) releaseLost() {
 	for key, why := range ns.waitingOnLost() {
 		ns.releases.reportLost(key, why)
 		ns.releases.plan(key, nil, why)
-		ns.retries.now(gangKey(key))
+		ns.retries.Retry(gangKey(key))
 	}
 }
 

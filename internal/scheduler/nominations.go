@@ -239,7 +239,7 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 			}
 			p.handle.DeleteNominatedPodIfExists(pod)
 			p.sched.evictor.Nominate(ctx, []podstatus.Nomination{{Pod: pod}})
-			p.sched.retries.now(p.sched.index.KeyOf(pod))
+			p.sched.retries.Retry(p.sched.index.KeyOf(pod))
 		}
 	}
 }

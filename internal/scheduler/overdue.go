@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -41,13 +40,9 @@ func (ds *departures) follow(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !ds.leaving.IsOverdue(pod.UID) {
 		at := ds.index.Profiles.DepartureLimits().OverdueAt(pod)
 		ds.steps.step(engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod)})
-		ds.waits.WaitUntil(podKey(pod), engine.Departure, onClock(at, ds.clock.Now()))
+		ds.waits.WaitUntil(podKey(pod), engine.Departure, engine.OnClock(at, ds.clock.Now()))
 	}
 }
-
-// onClock converts a time from the API or the core to the clock of the process. All deadlines use
-// that clock, so a change of the system time does not change their order.
-func onClock(at, now time.Time) time.Time { return now.Add(at.Sub(now)) }
 
 // overdue marks a terminating pod as overdue, and retries the workloads that wait for it. The
 // snapshot counts the pod as running from then on. All workloads see the same state, because the

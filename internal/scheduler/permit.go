@@ -50,7 +50,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 		p.sched.cycles.outcomeKnown(pod)
 	}
 	p.sched.records.GivesUp(string(pod.UID), p.sched.index.KeyOf(pod), node)
-	p.sched.drivers.touch(pod)
+	p.sched.drivers.Touch(pod)
 	if g := p.sched.index.GangOf(pod); g != nil {
 		p.sched.releases.plan(g.Key, pod, fmt.Sprintf("member %s could not take its place on %s", pod.Name, node))
 		return

@@ -93,7 +93,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 // can have room, and skips Filter if nothing is reserved. A pod with a reservation is confined to
 // the reserved node. If it does not fit there, its next cycle looks at all nodes.
 func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
-	if v := p.sched.drivers.blockSingle(pod); v != (gang.Verdict{}) {
+	if v := p.sched.drivers.BlockSingle(pod); v != (gang.Verdict{}) {
 		return nil, p.rejectDriver(state, v)
 	}
 	if p.sched.quotas.Used() {
@@ -362,4 +362,15 @@ func (p *Plugin) rejectGang(ctx context.Context, state fwk.CycleState, pre *pree
 	p.sched.waits.ResolveVictims(pre.key)
 	p.sched.evictor.Nominate(ctx, p.nominations(pre, nil, nil))
 	state.Write(rejectionKey, rejection{queueInTheWay})
+}
+
+// driversInTheWay is the reason in the rejection of a blocked driver's cycle. Such a cycle preempts
+// nothing.
+const driversInTheWay = "other drivers run without their workers"
+
+// rejectDriver ends the cycle of a driver that passed PreEnqueue together with too many other
+// drivers.
+func (p *Plugin) rejectDriver(state fwk.CycleState, v gang.Verdict) *fwk.Status {
+	state.Write(rejectionKey, rejection{driversInTheWay})
+	return fwk.NewStatus(fwk.Unschedulable, v.Message)
 }

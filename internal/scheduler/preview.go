@@ -109,7 +109,7 @@ func (p *Plugin) previewPod(ctx context.Context, pod *corev1.Pod) (Preview, erro
 			return heldBack(status.Message(), pod), nil
 		}
 	}
-	if v := p.sched.drivers.blocked(pod); v != (gang.Verdict{}) {
+	if v := p.sched.drivers.Blocked(pod); v != (gang.Verdict{}) {
 		return Preview{Held: v, Pods: []*corev1.Pod{pod}}, nil
 	}
 	pre := p.podPreemptor(pod)

@@ -70,7 +70,7 @@ func (qc *queueChanges) retryNamed(pods []*corev1.Pod) {
 		}
 	}
 	for key := range keys {
-		qc.retries.now(key)
+		qc.retries.Retry(key)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -228,13 +229,13 @@ func TestTurnedDownByItsQueue(t *testing.T) {
 			r.cycle()
 			r.eventually("it says what is in the way", func() bool {
 				got, err := r.sched.index.Pods.Pods("ns").Get("p")
-				return err == nil && scheduledCondition(got) != nil
+				return err == nil && cluster.ScheduledCondition(got) != nil
 			})
 			got, err := r.sched.index.Pods.Pods("ns").Get("p")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if said := scheduledCondition(got).Message; !strings.Contains(said, `Queue "q" has a limit`) || strings.Contains(said, "not found") {
+			if said := cluster.ScheduledCondition(got).Message; !strings.Contains(said, `Queue "q" has a limit`) || strings.Contains(said, "not found") {
 				t.Errorf("It says %q", said)
 			}
 			if nodes := r.nominatedTo(1); len(nodes) > 0 {

@@ -43,7 +43,7 @@ type releases struct {
 // andRetry releases all reservations of a workload and retries it.
 func (x *releases) andRetry(key workload.Key, why string) {
 	x.all(key, why)
-	x.retries.now(key)
+	x.retries.Retry(key)
 }
 
 // all releases all reservations of a workload. For a gang, it also releases the plan.
@@ -217,7 +217,7 @@ func (x *releases) review(key workload.Key) {
 	if why := x.ledger.InvalidBecause(key); why != "" && !x.waits.Evicting(key) {
 		x.all(key, why)
 	}
-	x.retries.now(key)
+	x.retries.Retry(key)
 }
 
 // disallowed releases the reservations of each workload whose queue no longer allows them.
@@ -254,7 +254,7 @@ func (x *releases) changedQueue(key workload.Key) {
 		x.andRetry(key, "it is in another queue")
 		return
 	}
-	x.retries.now(key)
+	x.retries.Retry(key)
 }
 
 // reportLost changes the verdict of a gang that lost its room from Preempting or Pending to

@@ -12,6 +12,7 @@ import (
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -150,7 +151,7 @@ func (w *gangReport) isMissing(pod *corev1.Pod) bool {
 	case unschedulable && string(pod.UID) == w.leader:
 		return false
 	case lacksRoom(w.Verdict):
-		return !unschedulable || scheduledCondition(pod).Message != w.Message
+		return !unschedulable || cluster.ScheduledCondition(pod).Message != w.Message
 	default:
 		return unschedulable
 	}
@@ -168,14 +169,9 @@ func (w *gangReport) condition(pod *corev1.Pod) corev1.PodCondition {
 	}
 }
 
-func scheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
-	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
-	return c
-}
-
 // isUnschedulable reports whether the PodScheduled condition of a pod reports a lack of room.
 func isUnschedulable(pod *corev1.Pod) bool {
-	c := scheduledCondition(pod)
+	c := cluster.ScheduledCondition(pod)
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 }
 

@@ -43,13 +43,13 @@ type retries struct {
 	leads atomic.Bool
 }
 
-// now retries a workload at once, because of a change that affects it, and ends its backoff. It
+// Retry retries a workload at once, because of a change that affects it, and ends its backoff. It
 // uses these methods:
 //
 //   - requeue retries workloads and keeps their backoff.
 //   - group and gang choose the pods of a workload.
 //   - activate moves pods to the active queue.
-func (t *retries) now(key workload.Key) {
+func (t *retries) Retry(key workload.Key) {
 	t.turns.EndBackoff(key)
 	t.requeue(key)
 }
@@ -82,7 +82,7 @@ func (t *retries) atLimit(limited []string) {
 	})
 	for _, key := range ended {
 		logOf(context.Background(), key).V(6).Info("Usage dropped in the queue whose limit blocked the workload", "queues", limited)
-		t.now(key)
+		t.Retry(key)
 	}
 }
 
@@ -166,7 +166,7 @@ func (t *retries) from(least int32) {
 		}
 		if key := t.index.KeyOf(pod); !retried.Has(key) {
 			retried.Insert(key)
-			t.now(key)
+			t.Retry(key)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func (t *retries) beginTurns(now time.Time) {
 	}
 	for _, key := range t.turns.Admit(t.ledger.Shares(), now) {
 		logOf(context.Background(), key).V(2).Info("Its turn has come")
-		t.now(key)
+		t.Retry(key)
 	}
 }
 
@@ -198,7 +198,7 @@ func (t *retries) beginTurns(now time.Time) {
 func (t *retries) retryTurns() {
 	if s := t.ledger.Shares(); s != nil {
 		for _, key := range t.turns.RetryForShares(s) {
-			t.now(key)
+			t.Retry(key)
 		}
 	}
 }

@@ -150,7 +150,7 @@ func (rs *rooms) releaseCrowdedOut(key workload.Key, crowded *engine.Reservation
 	}
 	rs.releases.all(key, why)
 	if !rs.waits.Evicting(key) {
-		rs.retries.now(key)
+		rs.retries.Retry(key)
 	}
 }
 

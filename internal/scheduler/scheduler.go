@@ -14,6 +14,7 @@ import (
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/cluster"
+	"github.com/reprieve-dev/reprieve/internal/drivers"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/leaving"
@@ -87,7 +88,7 @@ type Scheduler struct {
 	steps            *stepper
 	retries          *retries
 	releases         *releases
-	drivers          *driverBounds
+	drivers          *drivers.Bounds
 	plenty           *plenty
 	gates            *gates
 	nominations      *nominations

@@ -25,8 +25,8 @@ func (gs *gates) queueBlocks(pod *corev1.Pod) gang.Verdict {
 		gs.turns.Forget(key)
 	}
 	if _, drives := gs.index.DriverOf(pod); v != (gang.Verdict{}) || !drives {
-		// For a driver that may use its queue, driverBounds.blockSingle sets the condition.
-		gs.drivers.setBlocked(pod, v)
+		// For a driver that may use its queue, drivers.Bounds.BlockSingle sets the condition.
+		gs.drivers.SetBlocked(pod, v)
 	}
 	return v
 }

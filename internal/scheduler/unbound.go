@@ -185,7 +185,7 @@ func (ps *pauses) endEarly(key workload.Key, of string) {
 		ps.waits.WaitUntil(key, engine.ProtectionEnds, p.Until)
 		return
 	}
-	ps.retries.now(key)
+	ps.retries.Retry(key)
 }
 
 // stateOf returns a text that identifies the state of a gang's PodGroup; see stateOfGroup. It

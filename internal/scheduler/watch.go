@@ -12,6 +12,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/drivers"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
@@ -43,7 +44,7 @@ type podWatch struct {
 	steps       *stepper
 	retries     *retries
 	releases    *releases
-	drivers     *driverBounds
+	drivers     *drivers.Bounds
 	gates       *gates
 	nominations *nominations
 	rooms       *rooms
@@ -154,7 +155,7 @@ func (pw *podWatch) changed(pod *corev1.Pod, cameForward bool) {
 		pw.recorded.end(podKey(pod), decisionlog.Bound)
 		pw.departures.follow(pod)
 	}
-	pw.drivers.touch(pod)
+	pw.drivers.Touch(pod)
 	key, ok := pw.index.GroupOf(pod)
 	if ok && pod.Spec.NodeName == "" && pw.index.Profiles.Of(pod.Spec.SchedulerName) != nil {
 		pw.gangs.CheckReport(gangKey(key), pw.clock.Now())
@@ -277,7 +278,7 @@ func (pw *podWatch) left(pod *corev1.Pod) {
 	pw.nominations.nominates(pod, engine.Nomination{})
 	pw.steps.step(leavingOf(pod))
 	pw.recorded.end(podKey(pod), decisionlog.Gone)
-	pw.drivers.touch(pod)
+	pw.drivers.Touch(pod)
 	if key, ok := pw.index.GroupOf(pod); ok {
 		pw.memberships.left(key, pod)
 	}

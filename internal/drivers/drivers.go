@@ -1,4 +1,4 @@
-package scheduler
+package drivers
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -20,11 +19,9 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// driverBounds blocks a driver while the maximum number of other drivers lack workers. [gates] and
-// PreFilter ask it before a driver is planned. The main loop asks it again to retry blocked
-// drivers. It keeps no counts: each check derives them from the informers. It is safe for
-// concurrent use.
-type driverBounds struct {
+// Bounds blocks a driver while the maximum number of other drivers lack workers. Use [New] to
+// create a value. It is safe for concurrent use.
+type Bounds struct {
 	index      *cluster.Index
 	placements *cluster.Placements
 	ledger     *cluster.Ledger
@@ -33,25 +30,30 @@ type driverBounds struct {
 	reserved   *engine.Reservations
 	waits      *engine.Waits
 	turns      *admission.List
-	clock      clock.WithTicker
-	retries    *retries
-
-	// driversChanged has a value if the main loop must check the blocked drivers.
-	driversChanged chan struct{}
+	clock      clock.PassiveClock
+	retries    Retrier
+	// changed has a value if the blocked drivers must be checked.
+	changed chan struct{}
 }
 
-// This file bounds the number of drivers without workers. A driver is a pod that creates its
-// workers after it has started. Too many drivers can occupy all room, so that no driver has room
-// for workers. The gate therefore blocks a driver while the allowed number of other drivers (the
-// argument drivers.withoutWorkers) have a place and lack workers.
-//
-// The package keeps no state about drivers. Each check counts the drivers in the informers. The
-// main loop repeats the check of blocked drivers at each tick, and after each change of a driver or
-// worker.
+// Retrier retries workloads that are no longer blocked.
+type Retrier interface {
+	// Retry retries a workload at once.
+	Retry(key workload.Key)
+}
 
-// driversInTheWay is the reason in the rejection of a blocked driver's cycle. Such a cycle preempts
-// nothing.
-const driversInTheWay = "other drivers run without their workers"
+// New returns the Bounds for the drivers in the layers of a cluster. e has the records of
+// workloads.
+func New(index *cluster.Index, placements *cluster.Placements, ledger *cluster.Ledger, e *engine.Engine, clk clock.PassiveClock, retries Retrier) *Bounds {
+	return &Bounds{
+		index: index, placements: placements, ledger: ledger, gangs: e.Gangs, records: e.Pods, reserved: e.Reservations, waits: e.Waits,
+		turns: e.Turns, clock: clk, retries: retries, changed: make(chan struct{}, 1),
+	}
+}
+
+// Changed returns a channel that has a value if the blocked drivers must be checked; see
+// [Bounds.Retry].
+func (d *Bounds) Changed() <-chan struct{} { return d.changed }
 
 // scope is a set of drivers with a common bound: the drivers of a queue, or the drivers of a
 // namespace that are in no queue.
@@ -64,7 +66,7 @@ func (s scope) String() string {
 	return "namespace " + s.namespace
 }
 
-func (d *driverBounds) scopeOf(pod *corev1.Pod) scope {
+func (d *Bounds) scopeOf(pod *corev1.Pod) scope {
 	if name := d.ledger.QueueOf(pod); name != "" {
 		return scope{queue: name}
 	}
@@ -83,7 +85,7 @@ type countingDriver struct {
 
 // counting lists the drivers of a scope that lack workers. Each has a place, or may be tried
 // soon.
-func (d *driverBounds) counting(of scope) []countingDriver {
+func (d *Bounds) counting(of scope) []countingDriver {
 	now := d.clock.Now()
 	var out []countingDriver
 	for _, pod := range d.index.Lister.Drivers(of.namespace) {
@@ -114,18 +116,18 @@ func (d *driverBounds) counting(of scope) []countingDriver {
 }
 
 // hasPlace reports whether a driver has a node or a reservation.
-func (d *driverBounds) hasPlace(pod *corev1.Pod) bool {
+func (d *Bounds) hasPlace(pod *corev1.Pod) bool {
 	key := d.index.KeyOf(pod)
 	return pod.Spec.NodeName != "" || d.records.IsAssumed(string(pod.UID)) || len(d.reserved.Of(key)) > 0 || d.waits.Evicting(key)
 }
 
 // mayBeTried reports whether a driver without a place is likely to be tried soon. It is false for a
 // driver that found no room or failed in its last attempt.
-func (d *driverBounds) mayBeTried(pod *corev1.Pod) bool {
+func (d *Bounds) mayBeTried(pod *corev1.Pod) bool {
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return false
 	}
-	if c := scheduledCondition(pod); c != nil && c.Status == corev1.ConditionFalse &&
+	if c := cluster.ScheduledCondition(pod); c != nil && c.Status == corev1.ConditionFalse &&
 		c.Reason != v1alpha1.ReasonDriversWithoutWorkers && c.Reason != v1alpha1.ReasonPending {
 		return false
 	}
@@ -134,7 +136,7 @@ func (d *driverBounds) mayBeTried(pod *corev1.Pod) bool {
 
 // countsUntil returns the time until which a driver with a node, but with too few workers, counts
 // for the bound. hasCreated is true if the driver has created any worker.
-func (d *driverBounds) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
+func (d *Bounds) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
 	args := d.index.Profiles.Of(pod.Spec.SchedulerName).Drivers
 	if hasCreated {
 		return startOf(pod).Add(args.WorkersTimeout.Duration)
@@ -183,7 +185,7 @@ func (c *countingDriver) compare(pod *corev1.Pod, priority int32) int {
 // ahead returns the reason why a driver is blocked, and the time when the block ends at the
 // latest. The Verdict is zero for a pod that is not blocked. The time is zero if it is not known.
 // counting lists the drivers of a scope that lack workers.
-func (d *driverBounds) ahead(pod *corev1.Pod, counting func(scope) []countingDriver) (gang.Verdict, time.Time) {
+func (d *Bounds) ahead(pod *corev1.Pod, counting func(scope) []countingDriver) (gang.Verdict, time.Time) {
 	lead, ok := d.index.DriverOf(pod)
 	if !ok || d.hasPlace(pod) {
 		return gang.Verdict{}, time.Time{}
@@ -267,7 +269,7 @@ func only(is bool, text string) string {
 
 // block returns the reason why a driver is blocked, and adds it to the waiting list as a cause. It
 // returns the zero Verdict for pods that are no drivers or are not blocked.
-func (d *driverBounds) block(pod *corev1.Pod) gang.Verdict {
+func (d *Bounds) block(pod *corev1.Pod) gang.Verdict {
 	if _, ok := d.index.DriverOf(pod); !ok {
 		return gang.Verdict{}
 	}
@@ -278,7 +280,7 @@ func (d *driverBounds) block(pod *corev1.Pod) gang.Verdict {
 
 // await adds the cause engine.Drivers to a workload, until the given time. It removes the cause if
 // the Verdict is zero.
-func (d *driverBounds) await(key workload.Key, v gang.Verdict, until time.Time) {
+func (d *Bounds) await(key workload.Key, v gang.Verdict, until time.Time) {
 	switch {
 	case v == gang.Verdict{}:
 		d.waits.Resolve(key, engine.Drivers)
@@ -287,26 +289,26 @@ func (d *driverBounds) await(key workload.Key, v gang.Verdict, until time.Time) 
 		// missed.
 		d.waits.Wait(key, engine.Drivers, d.waits.Mark())
 	default:
-		d.waits.WaitUntil(key, engine.Drivers, onClock(until, d.clock.Now()))
+		d.waits.WaitUntil(key, engine.Drivers, engine.OnClock(until, d.clock.Now()))
 	}
 }
 
-// blockSingle is block for a pod without a gang. A blocked driver gives up its turn, and the reason
+// BlockSingle is block for a pod without a gang. A blocked driver gives up its turn, and the reason
 // is written to its condition.
-func (d *driverBounds) blockSingle(pod *corev1.Pod) gang.Verdict {
+func (d *Bounds) BlockSingle(pod *corev1.Pod) gang.Verdict {
 	if _, ok := d.index.DriverOf(pod); !ok {
 		return gang.Verdict{}
 	}
 	v := d.block(pod)
 	if v != (gang.Verdict{}) {
-		d.turns.Forget(podKey(pod))
+		d.turns.Forget(gang.KeyOfPod(pod))
 	}
-	d.setBlocked(pod, v)
+	d.SetBlocked(pod, v)
 	return v
 }
 
-// blockGang is block for the pending members of a gang.
-func (d *driverBounds) blockGang(members *gang.Members) gang.Verdict {
+// BlockGang is block for the pending members of a gang.
+func (d *Bounds) BlockGang(members *gang.Members) gang.Verdict {
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
 			continue
@@ -318,21 +320,14 @@ func (d *driverBounds) blockGang(members *gang.Members) gang.Verdict {
 	return gang.Verdict{}
 }
 
-// rejectDriver ends the cycle of a driver that passed PreEnqueue together with too many other
-// drivers.
-func (p *Plugin) rejectDriver(state fwk.CycleState, v gang.Verdict) *fwk.Status {
-	state.Write(rejectionKey, rejection{driversInTheWay})
-	return fwk.NewStatus(fwk.Unschedulable, v.Message)
-}
-
-// blocked is like block, but does not change the waiting list. Any goroutine may call it.
-func (d *driverBounds) blocked(pod *corev1.Pod) gang.Verdict {
+// Blocked is like block, but does not change the waiting list. Any goroutine may call it.
+func (d *Bounds) Blocked(pod *corev1.Pod) gang.Verdict {
 	v, _ := d.ahead(pod, d.counting)
 	return v
 }
 
-// touch makes the main loop check the blocked drivers soon, if a pod is a driver or a worker.
-func (d *driverBounds) touch(pod *corev1.Pod) {
+// Touch puts a value into the channel of [Bounds.Changed] if a pod is a driver or a worker.
+func (d *Bounds) Touch(pod *corev1.Pod) {
 	if !d.waits.Awaits(engine.Drivers) {
 		return
 	}
@@ -340,14 +335,14 @@ func (d *driverBounds) touch(pod *corev1.Pod) {
 		return
 	}
 	select {
-	case d.driversChanged <- struct{}{}:
+	case d.changed <- struct{}{}:
 	default:
 	}
 }
 
-// retry retries the drivers that are no longer blocked, and updates the messages of the blocked
-// drivers. The main loop calls it.
-func (d *driverBounds) retry() {
+// Retry retries the drivers that are no longer blocked, and updates the messages of the blocked
+// drivers. Call it at intervals, and when [Bounds.Changed] has a value.
+func (d *Bounds) Retry() {
 	known := make(map[scope][]countingDriver)
 	counting := func(of scope) []countingDriver {
 		found, ok := known[of]
@@ -371,16 +366,16 @@ func (d *driverBounds) retry() {
 		d.await(key, v, until)
 		if v == (gang.Verdict{}) {
 			// The gate updates the pod's condition.
-			d.retries.now(key)
+			d.retries.Retry(key)
 			continue
 		}
-		d.setBlocked(pod, v)
+		d.SetBlocked(pod, v)
 	}
 }
 
 // retryGang is retry for a gang.
-func (d *driverBounds) retryGang(key workload.Key, counting func(scope) []countingDriver) {
-	members := d.placements.Members(nameOf(key))
+func (d *Bounds) retryGang(key workload.Key, counting func(scope) []countingDriver) {
+	members := d.placements.Members(gang.NameOf(key))
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
 			continue
@@ -396,15 +391,15 @@ func (d *driverBounds) retryGang(key workload.Key, counting func(scope) []counti
 		return
 	}
 	d.waits.Resolve(key, engine.Drivers)
-	d.retries.now(key)
+	d.retries.Retry(key)
 }
 
-// setBlocked records why a single pod is gated, so that its condition reports it. The zero Verdict
+// SetBlocked records why a single pod is gated, so that its condition reports it. The zero Verdict
 // means that the pod is not gated.
-func (d *driverBounds) setBlocked(pod *corev1.Pod, v gang.Verdict) {
+func (d *Bounds) SetBlocked(pod *corev1.Pod, v gang.Verdict) {
 	if v == (gang.Verdict{}) {
 		d.records.Unblocked(string(pod.UID))
 		return
 	}
-	d.records.Blocked(string(pod.UID), podKey(pod), v)
+	d.records.Blocked(string(pod.UID), gang.KeyOfPod(pod), v)
 }
