@@ -13,167 +13,6 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-func (d *dips) lastFor(lasts time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lasts = lasts
-}
-
-// forgetStore makes the dips know only the versions of nodes that the test reports.
-func (d *dips) forgetStore() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.latest = nil
-}
-
-func TestDips(t *testing.T) {
-	t.Parallel()
-	type at struct {
-		after int
-		// cpu is the number of CPUs that the node offers from this time on; "" for no change, "-"
-		// for none.
-		cpu string
-		// counts is the number of CPUs that the scheduler assumes for the node at this time.
-		counts string
-		// over is true if a dip has ended because its time has passed.
-		over bool
-	}
-	tests := map[string]struct {
-		steps []at
-		left  int
-	}{
-		"as much as before":              {steps: []at{{0, "8", "8", false}, {20, "", "8", false}}},
-		"more than before":               {steps: []at{{0, "9", "9", false}, {20, "", "9", false}}},
-		"less for good":                  {steps: []at{{0, "5", "8", false}, {9, "", "8", false}, {10, "", "5", true}}},
-		"less for some time":             {steps: []at{{0, "5", "8", false}, {9, "8", "8", false}, {11, "", "8", false}}},
-		"less, then more than before":    {steps: []at{{0, "5", "8", false}, {9, "9", "9", false}, {11, "", "9", false}}},
-		"less and less":                  {steps: []at{{0, "5", "8", false}, {9, "2", "8", false}, {10, "", "2", true}, {20, "", "2", false}}},
-		"less, then somewhat more":       {steps: []at{{0, "5", "8", false}, {9, "7", "8", false}, {10, "", "7", true}}},
-		"each dip has its own time":      {steps: []at{{0, "5", "8", false}, {9, "8", "8", false}, {10, "5", "8", false}, {12, "", "8", false}, {20, "", "5", true}}},
-		"nothing, then as before":        {steps: []at{{0, "-", "8", false}, {9, "8", "8", false}, {11, "", "8", false}}},
-		"nothing any more":               {steps: []at{{0, "-", "8", false}, {10, "", "0", true}}},
-		"one that has begun is followed": {steps: []at{{0, "5", "8", false}}, left: 1},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d, began, now := newDips(), time.Unix(0, 0), node("a", "8")
-			for _, step := range tt.steps {
-				moment := began.Add(time.Duration(step.after) * time.Second)
-				if step.cpu != "" {
-					next := now.DeepCopy()
-					if step.cpu == "-" {
-						delete(next.Status.Allocatable, corev1.ResourceCPU)
-					} else {
-						next.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(step.cpu)
-					}
-					d.follow(now, next, moment)
-					now = next
-				}
-				over := d.over(moment)
-				if slices.Contains(over, "a") != step.over {
-					t.Errorf("After %d s, dips are over on %v", step.after, over)
-				}
-				if cpu := d.Without(now).Status.Allocatable[corev1.ResourceCPU]; cpu.Cmp(resource.MustParse(step.counts)) != 0 {
-					t.Errorf("After %d s, it counts for %s, want %s", step.after, cpu.String(), step.counts)
-				}
-			}
-			if d.len() != tt.left {
-				t.Errorf("%d nodes have dips, want %d", d.len(), tt.left)
-			}
-			d.forget("a")
-			if d.len() != 0 {
-				t.Error("A node that is gone has dips")
-			}
-		})
-	}
-}
-
-// TestTemporaryTaints checks which taints of a node are ignored, and for how long.
-func TestTemporaryTaints(t *testing.T) {
-	t.Parallel()
-	taint := func(key string, effect corev1.TaintEffect) corev1.Taint {
-		return corev1.Taint{Key: key, Effect: effect}
-	}
-	notReady := taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule)
-	evicts := taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)
-	full, another := taint(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule), taint("another", corev1.TaintEffectNoSchedule)
-	type at struct {
-		after  int
-		taints []corev1.Taint
-		// counts is the number of taints that the scheduler sees on the node at this time.
-		counts int
-	}
-	for name, steps := range map[string][]at{
-		"never":                       {{0, nil, 0}},
-		"for a moment":                {{0, []corev1.Taint{notReady}, 0}, {9, nil, 0}, {11, nil, 0}},
-		"for good":                    {{0, []corev1.Taint{notReady}, 0}, {9, []corev1.Taint{notReady}, 0}, {10, []corev1.Taint{notReady}, 1}, {20, []corev1.Taint{notReady}, 1}},
-		"again":                       {{0, []corev1.Taint{notReady}, 0}, {9, nil, 0}, {12, []corev1.Taint{notReady}, 0}, {21, []corev1.Taint{notReady}, 0}, {22, []corev1.Taint{notReady}, 1}},
-		"another effect joins":        {{0, []corev1.Taint{notReady}, 0}, {9, []corev1.Taint{notReady, evicts}, 0}, {10, []corev1.Taint{notReady, evicts}, 2}},
-		"one replaces another":        {{0, []corev1.Taint{notReady}, 0}, {9, []corev1.Taint{evicts}, 0}, {10, []corev1.Taint{evicts}, 1}},
-		"the network is away":         {{0, []corev1.Taint{taint(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule)}, 0}},
-		"a full disk":                 {{0, []corev1.Taint{full}, 1}},
-		"another taint counts beside": {{0, []corev1.Taint{another, notReady}, 1}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d, began, now := newDips(), time.Unix(0, 0), node("a", "8")
-			for _, step := range steps {
-				moment, next := began.Add(time.Duration(step.after)*time.Second), now.DeepCopy()
-				next.Spec.Taints = step.taints
-				d.follow(now, next, moment)
-				now = next
-				d.over(moment)
-				if got := d.Without(now).Spec.Taints; len(got) != step.counts {
-					t.Errorf("After %d s, it counts with the taints %v, want %d", step.after, got, step.counts)
-				}
-			}
-			d.forget("a")
-			if d.len() != 0 {
-				t.Error("A node that is gone has dips")
-			}
-		})
-	}
-}
-
-// TestDipBeforeTheHandler checks that a dip counts as soon as the informer's store has it. The main
-// loop and decisions may see the node before the handler reports the update.
-func TestDipBeforeTheHandler(t *testing.T) {
-	t.Parallel()
-	ready, began := node("a", "8"), time.Unix(0, 0)
-	less, again := ready.DeepCopy(), ready.DeepCopy()
-	notReady(less)
-	offersCPU("2")(less)
-	stored := ready
-	d := newDips()
-	d.latest = func(string) (*corev1.Node, time.Time) { return stored, began }
-	if _, dips := d.endOf("a"); dips {
-		t.Error("An unknown node has a dip")
-	}
-	d.follow(&corev1.Node{}, ready, began)
-	stored = less
-	if got := d.Without(less); len(got.Spec.Taints) > 0 || got.Status.Allocatable.Cpu().Value() != 8 {
-		t.Errorf("The node counts with %v and %v", got.Spec.Taints, got.Status.Allocatable)
-	}
-	d.follow(ready, less, began.Add(time.Second))
-	if end, dips := d.endOf("a"); !dips || !end.Equal(began.Add(10*time.Second)) {
-		t.Errorf("There is a dip: %t, until %v", dips, end)
-	}
-	stored = again
-	if _, dips := d.endOf("a"); dips {
-		t.Error("The node has a dip after it has recovered")
-	}
-	other := less.DeepCopy()
-	other.UID, stored = "other", other
-	if _, dips := d.endOf("a"); dips {
-		t.Error("A replaced node has a dip")
-	}
-	stored = nil
-	if got := d.Without(less); got != less {
-		t.Error("A deleted node has a dip")
-	}
-}
-
 // aDip is a way in which a node becomes unusable for a moment, and the way in which it recovers.
 type aDip struct{ begin, end func(*corev1.Node) }
 
@@ -248,7 +87,7 @@ func TestPlanOnANodeThatDips(t *testing.T) {
 			next := r.sched.gangs.Next(gangKey(key("g")))
 			planned, _ := r.sched.gangs.PlannedNode(gangKey(key("g")), next)
 			if !recovers {
-				r.sched.dips.lastFor(time.Second)
+				r.sched.dips.SetDuration(time.Second)
 			}
 			r.changeNode(planned, notReady)
 			if !recovers {
@@ -291,7 +130,7 @@ func TestEvictionOnANodeThatDips(t *testing.T) {
 func TestReplacedNodeHasNoDips(t *testing.T) {
 	t.Parallel()
 	r, p := waitingForRoom(t, "", nil)
-	r.sched.dips.forgetStore()
+	r.sched.dips.ReadNodes(nil)
 	old, err := r.sched.index.Nodes.Get("node-0")
 	if err != nil {
 		t.Fatal(err)
@@ -299,12 +138,12 @@ func TestReplacedNodeHasNoDips(t *testing.T) {
 	now := old.DeepCopy()
 	offersCPU("1")(now)
 	r.sched.nodes.noteDips(old, now)
-	if _, dips := r.sched.dips.endOf("node-0"); !dips {
+	if _, dips := r.sched.dips.EndOf("node-0"); !dips {
 		t.Fatal("The same node has no dip")
 	}
 	now.UID = "another"
 	r.sched.nodes.noteDips(old, now)
-	if _, dips := r.sched.dips.endOf("node-0"); dips {
+	if _, dips := r.sched.dips.EndOf("node-0"); dips {
 		t.Error("Another node has a dip")
 	}
 	if _, ok := r.reservedOn(p.UID); !ok {
@@ -348,9 +187,9 @@ func waitingFor(t *testing.T, p *corev1.Pod, others []*corev1.Node, more []runti
 // dipsFor begins a dip of node-0, and then places a pod of another scheduler there.
 func (r *rig) dipsFor(lasts time.Duration, begin func(*corev1.Node)) {
 	r.t.Helper()
-	r.sched.dips.lastFor(lasts)
+	r.sched.dips.SetDuration(lasts)
 	r.changeNode("node-0", begin)
-	r.eventually("the dip is followed", func() bool { return r.sched.dips.len() == 1 })
+	r.eventually("the dip is followed", func() bool { return r.sched.dips.Len() == 1 })
 	foreign := on(pod("foreign", "", "1", 30), "node-0")
 	foreign.Spec.SchedulerName = "another"
 	r.create(foreign)
@@ -367,7 +206,7 @@ func (r *rig) recovers(p *corev1.Pod, end func(*corev1.Node)) {
 		return node != "node-0" || len(r.evictor.orders) > 1
 	})
 	r.changeNode("node-0", end)
-	r.eventually("the dip is over", func() bool { return r.sched.dips.len() == 0 })
+	r.eventually("the dip is over", func() bool { return r.sched.dips.Len() == 0 })
 	r.remove(r.evictor.orders[0].Victims["uid-v"])
 	r.waitBound("p")
 	if n := len(r.evictor.orders); n != 1 {
@@ -397,11 +236,4 @@ func TestDoubtsEndWithTheirNode(t *testing.T) {
 	if got := d.take(); got.Len() != 0 {
 		t.Errorf("%v are looked at again", got)
 	}
-}
-
-// len returns the number of nodes with a dip. Tests use it to find leaks.
-func (d *dips) len() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.nodes)
 }

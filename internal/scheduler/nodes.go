@@ -8,12 +8,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/cluster"
+	"github.com/reprieve-dev/reprieve/internal/dips"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -29,7 +31,7 @@ type nodeWatch struct {
 	placements *cluster.Placements
 	ledger     *cluster.Ledger
 	quotas     *queue.Ledger
-	dips       *dips
+	dips       *dips.Dips
 	handle     framework.Framework
 	reserved   *engine.Reservations
 	waits      *engine.Waits
@@ -50,7 +52,7 @@ func (ns *nodeWatch) watch(nodes cache.SharedIndexInformer) (cache.ResourceEvent
 			if node, ok := obj.(*corev1.Node); ok {
 				// An earlier leader may have left reservations on the node, so a temporary taint
 				// counts as a dip.
-				ns.dips.follow(&corev1.Node{}, node, ns.clock.Now())
+				ns.dips.Follow(&corev1.Node{}, node, ns.clock.Now())
 				ns.chargeOn(node.Name)
 			}
 		},
@@ -67,7 +69,7 @@ func (ns *nodeWatch) watch(nodes cache.SharedIndexInformer) (cache.ResourceEvent
 			}
 			if node, ok := obj.(*corev1.Node); ok {
 				ns.quotas.DeleteNode(node.Name)
-				ns.dips.forget(node.Name)
+				ns.dips.Forget(node.Name)
 				ns.rooms.doubted.forget(node.Name)
 			}
 			ns.releaseLost()
@@ -94,11 +96,11 @@ func (ns *nodeWatch) noteDips(before, after any) {
 		return
 	}
 	if old.UID != now.UID {
-		ns.dips.forget(old.Name)
+		ns.dips.Forget(old.Name)
 		ns.rooms.doubt(now.Name)
 		old = &corev1.Node{}
 	}
-	ns.dips.follow(old, now, ns.clock.Now())
+	ns.dips.Follow(old, now, ns.clock.Now())
 }
 
 func (ns *nodeWatch) set(obj any) {
@@ -191,5 +193,45 @@ func (ns *nodeWatch) chargeOn(node string) {
 	}
 	for _, pod := range ns.index.PodsOn(node) {
 		ns.ledger.Recharge(pod)
+	}
+}
+
+// watchOffers registers the handlers that report changes of offers to the dips.
+func (ns *nodeWatch) watchOffers(factory informers.SharedInformerFactory) error {
+	csiNodes := factory.Storage().V1().CSINodes()
+	found := dips.Publications{CSINodes: csiNodes.Lister()}
+	if _, err := csiNodes.Informer().AddEventHandler(ns.offersChanged(dips.NameOfCSINode)); err != nil {
+		return err
+	}
+	// Without dynamic resource allocation, the API server may not serve ResourceSlices.
+	if ns.handle.SharedDRAManager() != nil {
+		published := factory.Resource().V1().ResourceSlices()
+		if err := published.Informer().AddIndexers(cache.Indexers{dips.SliceNodeIndex: dips.NodeOfSlice}); err != nil {
+			return err
+		}
+		found.Slices = published.Informer().GetIndexer()
+		if _, err := published.Informer().AddEventHandler(ns.offersChanged(dips.NodeOfSlice)); err != nil {
+			return err
+		}
+	}
+	ns.dips.ReadOffers(found.Of)
+	return nil
+}
+
+// offersChanged returns handlers that report a change of an object to the dips of its node.
+func (ns *nodeWatch) offersChanged(nodeOf cache.IndexFunc) cache.ResourceEventHandler {
+	changed := func(obj any) {
+		if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = d.Obj
+		}
+		nodes, _ := nodeOf(obj)
+		for _, node := range nodes {
+			ns.dips.FollowOffers(node, ns.clock.Now())
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: changed, DeleteFunc: changed,
+		// The node of an object never changes, so the new version is enough.
+		UpdateFunc: func(_, after any) { changed(after) },
 	}
 }

@@ -79,9 +79,9 @@ var ways = map[string]func(*rig, string){
 // failNode makes a node not ready. It shortens the time of dips, and returns after that time.
 func (r *rig) failNode(name string) {
 	r.t.Helper()
-	r.sched.dips.lastFor(time.Millisecond)
+	r.sched.dips.SetDuration(time.Millisecond)
 	r.changeNode(name, notReady)
-	r.eventually("the dip is over", func() bool { return r.sched.dips.len() == 0 })
+	r.eventually("the dip is over", func() bool { return r.sched.dips.Len() == 0 })
 }
 
 // nominatedTo returns the node of each nomination in the framework's memory. It looks at node-0,

@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -197,7 +199,7 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 		p.sched.retries.activate(pod)
 		return fwk.NewStatus(fwk.Unschedulable, "the framework kept the node for a pod that goes elsewhere, or stands lower; this one is tried again")
 	case planned && (confinedTo(state) != "" || p.sched.gangs.Next(gangKey(g.Key)) == string(pod.UID)):
-		if ends, dips := p.sched.dips.endOf(node); dips {
+		if ends, dips := p.sched.dips.EndOf(node); dips {
 			p.sched.waits.WaitUntil(gangKey(g.Key), engine.RetryDue, ends)
 			return fwk.NewStatus(fwk.Unschedulable, waitsForDip(node))
 		}
@@ -211,4 +213,24 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 		p.sched.retries.nextLeader(g.Key, pod.UID)
 	}
 	return fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+notPlanned)
+}
+
+// waitsForDip returns the message for a workload that waits for the end of a node's dip.
+func waitsForDip(node string) string {
+	return fmt.Sprintf("waits for node %s, which offers less or is not ready for now", node)
+}
+
+// waitForDip keeps the reservations of a preemptor until a dip ends, and does not apply the
+// decision, which was made during the dip.
+func (p *Plugin) waitForDip(made *cycleDecision, pod *corev1.Pod, node string, ends time.Time) (*fwk.PostFilterResult, *fwk.Status) {
+	key, said := made.pre.key, waitsForDip(node)
+	if key.Gang {
+		p.sched.gangs.Unplanned(key)
+		v := gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: said}
+		p.sched.gangs.SetVerdict(key, v)
+		p.sched.reporter.say(key, v)
+	}
+	p.sched.turns.Decided(key)
+	p.sched.waits.WaitUntil(key, engine.RetryDue, ends)
+	return p.show(key, pod, p.sched.reserved.NodeOf(string(pod.UID))), fwk.NewStatus(fwk.Success, "preemption: "+said)
 }

@@ -51,7 +51,7 @@ var robbers = map[string]func(*rig){
 	},
 	"a pod that is resized": func(r *rig) { r.resize("stays", "4") },
 	"a node that shrinks": func(r *rig) {
-		r.sched.dips.lastFor(0)
+		r.sched.dips.SetDuration(0)
 		r.changeNode("node-0", func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("5") })
 	},
 }

@@ -17,6 +17,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/cluster"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/dips"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -30,7 +32,7 @@ type rooms struct {
 	index      *cluster.Index
 	placements *cluster.Placements
 	ledger     *cluster.Ledger
-	dips       *dips
+	dips       *dips.Dips
 	reserved   *engine.Reservations
 	waits      *engine.Waits
 	clock      clock.WithTicker
@@ -240,7 +242,7 @@ func (rs *rooms) doubt(node string) { rs.doubted.add(node, len(rs.reserved.On(no
 // nodes whose dips have lasted too long, and releases reservations on nodes that reject the pods.
 // The main loop calls it.
 func (ns *nodeWatch) review(now time.Time) {
-	over := ns.dips.over(now)
+	over := ns.dips.Over(now)
 	for _, node := range over {
 		ns.rooms.doubt(node)
 	}
@@ -323,4 +325,20 @@ func isResized(before, now *corev1.Pod) bool {
 	}
 	return differ(before.Spec.Containers, now.Spec.Containers) || differ(before.Spec.InitContainers, now.Spec.InitContainers) ||
 		!apiequality.Semantic.DeepEqual(before.Spec.Resources, now.Spec.Resources)
+}
+
+// dipUnder returns a node that has both a dip and a reservation of the preemptor, and the end of
+// the dip. The decision must not be applied then: it would release the reservation, or evict other
+// pods. dipUnder returns "" if the decision may be applied.
+func (rs *rooms) dipUnder(made *cycleDecision) (node string, ends time.Time) {
+	if d := made.decision.Outcome; d != core.Preempts && d != core.Infeasible {
+		return "", time.Time{}
+	}
+	for _, r := range rs.reserved.Of(made.pre.key) {
+		end, dips := rs.dips.EndOf(r.Node)
+		if dips && !slices.ContainsFunc(rs.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
+			return r.Node, end
+		}
+	}
+	return "", time.Time{}
 }

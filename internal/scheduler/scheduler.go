@@ -14,6 +14,7 @@ import (
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/cluster"
+	"github.com/reprieve-dev/reprieve/internal/dips"
 	"github.com/reprieve-dev/reprieve/internal/drivers"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -37,7 +38,7 @@ type Scheduler struct {
 	// quotas is the quota ledger.
 	quotas *queue.Ledger
 	// dips holds the nodes that offer less for a short time.
-	dips    *dips
+	dips    *dips.Dips
 	evictor Evictor
 	// handle is the framework of the first profile. The frameworks of all profiles share the pods
 	// at Permit, the nominations and the queue, so one is enough.
@@ -145,7 +146,7 @@ func (in *Inputs) assemble(r *cluster.Index, handle framework.Framework, finishe
 		e = engine.New(nil)
 	}
 	h := &Scheduler{
-		index: r, leaving: &leaving.Pods{}, quotas: queue.NewLedger(), dips: newDips(),
+		index: r, leaving: &leaving.Pods{}, quotas: queue.NewLedger(), dips: dips.New(),
 		engine: e, gangs: e.Gangs, records: e.Pods, reserved: e.Reservations, waits: e.Waits, turns: e.Turns, unbound: e.Unbound,
 		evictor: in.Evictor, handle: handle, finished: finished, metrics: in.Metrics, clock: in.Clock,
 		decisions: in.Decisions, recorder: in.Recorder, refused: in.Refused,
@@ -165,14 +166,14 @@ func (in *Inputs) assemble(r *cluster.Index, handle framework.Framework, finishe
 	}
 	h.placements = cluster.NewPlacements(r, e, h.leaving, h.clock)
 	h.ledger = cluster.NewLedger(h.placements, e, h.quotas, h.dips)
-	h.dips.latest = func(name string) (*corev1.Node, time.Time) {
+	h.dips.ReadNodes(func(name string) (*corev1.Node, time.Time) {
 		if h.index.Nodes == nil {
 			return nil, time.Time{}
 		}
 		// The only error of a lister is that the node does not exist.
 		node, _ := h.index.Nodes.Get(name)
 		return node, h.clock.Now()
-	}
+	})
 	if h.refused == nil {
 		h.refused = eviction.NewRefusals(h.clock)
 	}

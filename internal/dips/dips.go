@@ -1,34 +1,27 @@
-package scheduler
+package dips
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/core"
-	"github.com/reprieve-dev/reprieve/internal/engine"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// dipTime is the delay before a drop in a node's offer takes effect. Such a drop affects
+// Duration is the delay before a drop in a node's offer takes effect. Such a drop affects
 // allocatable resources or the offers of device and volume drivers, or is a taint that may be
 // temporary. A device plugin or a driver that restarts removes its devices for some seconds, and a
 // kubelet that restarts is not ready for some seconds. If the node lost its reservations in that
 // time, a second set of victims would be evicted. For a node that has permanently shrunk or failed,
-// the reservations are reviewed dipTime later.
-const dipTime = 10 * time.Second
+// the reservations are reviewed Duration later.
+const Duration = 10 * time.Second
 
-// dips records the dips of all nodes. A dip is a drop in allocatable resources or in the offers of
-// device and volume drivers, or a temporary taint, within the last dipTime. A dip ends when the
-// node has recovered, when the time has passed, or when the node is deleted. Use newDips to create
+// Dips records the dips of all nodes. A dip is a drop in allocatable resources or in the offers of
+// device and volume drivers, or a temporary taint, within the last Duration. A dip ends when the
+// node has recovered, when the time has passed, or when the node is deleted. Use [New] to create
 // a value. It is safe for concurrent use.
-type dips struct {
+type Dips struct {
 	mu    sync.Mutex
 	lasts time.Duration
 	nodes map[string]nodeDips
@@ -36,13 +29,13 @@ type dips struct {
 	seen map[string]*corev1.Node
 	// latest returns the version of a node in the informer's store, and the present time. The
 	// version is nil if the node does not exist. The store and the framework may have a new version
-	// before the handler calls follow. nil means that follow reports all versions.
+	// before the handler calls Follow. nil means that Follow reports all versions.
 	latest func(name string) (*corev1.Node, time.Time)
 	// published has the offers that were compared last, for the nodes in seen.
-	published map[string]offers
+	published map[string]Offers
 	// latestOffers returns the offers of a node as the informers' stores have them. If it
 	// is nil, offers are not compared.
-	latestOffers func(node string) offers
+	latestOffers func(node string) Offers
 }
 
 // nodeDips holds the dips of one node. The zero value has none.
@@ -78,13 +71,14 @@ func hasTemporaryTaint(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return mayBeTemporary(&taint) })
 }
 
-func newDips() *dips {
-	return &dips{lasts: dipTime, nodes: make(map[string]nodeDips), seen: make(map[string]*corev1.Node), published: make(map[string]offers)}
+// New returns Dips that last for [Duration].
+func New() *Dips {
+	return &Dips{lasts: Duration, nodes: make(map[string]nodeDips), seen: make(map[string]*corev1.Node), published: make(map[string]Offers)}
 }
 
-// follow records an update of a node from before to after. For a new node, before has no resources
+// Follow records an update of a node from before to after. For a new node, before has no resources
 // and no taints.
-func (d *dips) follow(before, after *corev1.Node, now time.Time) {
+func (d *Dips) Follow(before, after *corev1.Node, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.seen[after.Name] != after {
@@ -94,7 +88,7 @@ func (d *dips) follow(before, after *corev1.Node, now time.Time) {
 
 // catchUp records the updates of a node that the handlers have not reported yet. The caller holds
 // the lock.
-func (d *dips) catchUp(name string) {
+func (d *Dips) catchUp(name string) {
 	before := d.seen[name]
 	if before == nil || d.latest == nil {
 		return
@@ -111,7 +105,7 @@ func (d *dips) catchUp(name string) {
 
 // compare records the dips that begin or end between two versions of a node. The caller holds the
 // lock.
-func (d *dips) compare(before, after *corev1.Node, now time.Time) {
+func (d *Dips) compare(before, after *corev1.Node, now time.Time) {
 	d.seen[after.Name] = after
 	of := d.nodes[after.Name]
 	for name := range of.resources {
@@ -142,7 +136,7 @@ func (d *dips) compare(before, after *corev1.Node, now time.Time) {
 }
 
 // set replaces the dips of a node. The caller holds the lock.
-func (d *dips) set(node string, of nodeDips) {
+func (d *Dips) set(node string, of nodeDips) {
 	if len(of.resources) == 0 && len(of.withdrawn) == 0 && of.taintsEnd.IsZero() {
 		delete(d.nodes, node)
 	} else {
@@ -150,7 +144,8 @@ func (d *dips) set(node string, of nodeDips) {
 	}
 }
 
-func (d *dips) forget(node string) {
+// Forget removes a deleted node.
+func (d *Dips) Forget(node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.nodes, node)
@@ -158,8 +153,8 @@ func (d *dips) forget(node string) {
 	delete(d.published, node)
 }
 
-// over removes the dips whose time has passed, and returns the names of their nodes.
-func (d *dips) over(now time.Time) (nodes []string) {
+// Over removes the dips whose time has passed, and returns the names of their nodes.
+func (d *Dips) Over(now time.Time) (nodes []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for node, of := range d.nodes {
@@ -191,7 +186,7 @@ func (d *dips) over(now time.Time) (nodes []string) {
 
 // Without returns a node as if it had no dips: with its previous resources and without temporary
 // taints. Devices and volume drivers are not part of a Node.
-func (d *dips) Without(node *corev1.Node) *corev1.Node {
+func (d *Dips) Without(node *corev1.Node) *corev1.Node {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.catchUp(node.Name)
@@ -214,8 +209,8 @@ func (d *dips) Without(node *corev1.Node) *corev1.Node {
 	return out
 }
 
-// endOf returns the time when the last dip of a node ends; false for a node without dips.
-func (d *dips) endOf(node string) (end time.Time, ok bool) {
+// EndOf returns the time when the last dip of a node ends; false for a node without dips.
+func (d *Dips) EndOf(node string) (end time.Time, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.catchUp(node)
@@ -234,38 +229,32 @@ func (d *dips) endOf(node string) (end time.Time, ok bool) {
 	return end, !end.IsZero()
 }
 
-// dipUnder returns a node that has both a dip and a reservation of the preemptor, and the end of
-// the dip. The decision must not be applied then: it would release the reservation, or evict other
-// pods. dipUnder returns "" if the decision may be applied.
-func (rs *rooms) dipUnder(made *cycleDecision) (node string, ends time.Time) {
-	if d := made.decision.Outcome; d != core.Preempts && d != core.Infeasible {
-		return "", time.Time{}
-	}
-	for _, r := range rs.reserved.Of(made.pre.key) {
-		end, dips := rs.dips.endOf(r.Node)
-		if dips && !slices.ContainsFunc(rs.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
-			return r.Node, end
-		}
-	}
-	return "", time.Time{}
+// ReadNodes sets the function that returns the version of a node in the informer's store, and the
+// present time. Without it, Dips knows only the versions that [Dips.Follow] reports.
+func (d *Dips) ReadNodes(latest func(name string) (*corev1.Node, time.Time)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.latest = latest
 }
 
-// waitsForDip returns the message for a workload that waits for the end of a node's dip.
-func waitsForDip(node string) string {
-	return fmt.Sprintf("waits for node %s, which offers less or is not ready for now", node)
+// ReadOffers sets the function that returns the offers of a node as the informers' stores have
+// them. Without it, offers are not compared.
+func (d *Dips) ReadOffers(latest func(node string) Offers) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.latestOffers = latest
 }
 
-// waitForDip keeps the reservations of a preemptor until a dip ends, and does not apply the
-// decision, which was made during the dip.
-func (p *Plugin) waitForDip(made *cycleDecision, pod *corev1.Pod, node string, ends time.Time) (*fwk.PostFilterResult, *fwk.Status) {
-	key, said := made.pre.key, waitsForDip(node)
-	if key.Gang {
-		p.sched.gangs.Unplanned(key)
-		v := gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: said}
-		p.sched.gangs.SetVerdict(key, v)
-		p.sched.reporter.say(key, v)
-	}
-	p.sched.turns.Decided(key)
-	p.sched.waits.WaitUntil(key, engine.RetryDue, ends)
-	return p.show(key, pod, p.sched.reserved.NodeOf(string(pod.UID))), fwk.NewStatus(fwk.Success, "preemption: "+said)
+// SetDuration sets how long the dips last that begin from now on.
+func (d *Dips) SetDuration(lasts time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lasts = lasts
+}
+
+// Len returns the number of nodes with a dip.
+func (d *Dips) Len() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.nodes)
 }

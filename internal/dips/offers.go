@@ -1,4 +1,4 @@
-package scheduler
+package dips
 
 import (
 	"fmt"
@@ -7,19 +7,18 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/client-go/informers"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 )
 
-// offers counts the objects that device and volume drivers publish for one node. These are the
+// Offers counts the objects that device and volume drivers publish for one node. These are the
 // devices of each pool in ResourceSlices, and the volume drivers of its CSINode. Each volume driver
 // counts as one. The keys name the pool or the driver.
 //
 // A kubelet that restarts deletes the ResourceSlices of its node, and a volume driver that restarts
 // is removed from the CSINode. Both come back within seconds, so a withdrawn offer is a dip.
-type offers map[string]int
+type Offers map[string]int
 
 // withdrawal is a drop of one offer.
 type withdrawal struct {
@@ -30,8 +29,8 @@ type withdrawal struct {
 
 // offersOf returns the offers in the ResourceSlices and the CSINode of one node. csi may be nil.
 // Only the newest generation of a pool counts.
-func offersOf(published []*resourceapi.ResourceSlice, csi *storagev1.CSINode) offers {
-	of := make(offers)
+func offersOf(published []*resourceapi.ResourceSlice, csi *storagev1.CSINode) Offers {
+	of := make(Offers)
 	generations := make(map[string]int64)
 	for _, slice := range published {
 		pool := fmt.Sprintf("devices %s/%s", slice.Spec.Driver, slice.Spec.Pool.Name)
@@ -53,8 +52,8 @@ func offersOf(published []*resourceapi.ResourceSlice, csi *storagev1.CSINode) of
 	return of
 }
 
-// followOffers records a change of the offers of a node. It ignores nodes that do not exist.
-func (d *dips) followOffers(node string, now time.Time) {
+// FollowOffers records a change of the offers of a node. It ignores nodes that do not exist.
+func (d *Dips) FollowOffers(node string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.seen[node] != nil {
@@ -64,7 +63,7 @@ func (d *dips) followOffers(node string, now time.Time) {
 
 // compareOffers records the withdrawals that begin or end between the last comparison and the
 // present offers of a node. The caller holds the lock.
-func (d *dips) compareOffers(node string, now time.Time) {
+func (d *Dips) compareOffers(node string, now time.Time) {
 	if d.latestOffers == nil {
 		return
 	}
@@ -91,28 +90,31 @@ func (d *dips) compareOffers(node string, now time.Time) {
 	d.set(node, of)
 }
 
-// sliceNodeIndex is the index of ResourceSlices by the name of their node.
-const sliceNodeIndex = "reprieve.dev/node-of-slice"
+// SliceNodeIndex is the index of ResourceSlices by the name of their node.
+const SliceNodeIndex = "reprieve.dev/node-of-slice"
 
-func nodeOfSlice(obj any) ([]string, error) {
+// NodeOfSlice is the function of the index [SliceNodeIndex]. A ResourceSlice of several nodes is in
+// no entry of the index.
+func NodeOfSlice(obj any) ([]string, error) {
 	if slice, ok := obj.(*resourceapi.ResourceSlice); ok && ptr.Deref(slice.Spec.NodeName, "") != "" {
 		return []string{*slice.Spec.NodeName}, nil
 	}
 	return nil, nil
 }
 
-// publications finds the offers of nodes in the informers' stores.
-type publications struct {
-	// slices has the index sliceNodeIndex; nil without dynamic resource allocation.
-	slices   cache.Indexer
-	csiNodes storagelisters.CSINodeLister
+// Publications finds the offers of nodes in the informers' stores.
+type Publications struct {
+	// Slices has the index SliceNodeIndex; nil without dynamic resource allocation.
+	Slices   cache.Indexer
+	CSINodes storagelisters.CSINodeLister
 }
 
-func (p publications) of(node string) offers {
+// Of returns the offers of a node.
+func (p Publications) Of(node string) Offers {
 	var published []*resourceapi.ResourceSlice
-	if p.slices != nil {
+	if p.Slices != nil {
 		// The only error is that the index does not exist.
-		found, _ := p.slices.ByIndex(sliceNodeIndex, node)
+		found, _ := p.Slices.ByIndex(SliceNodeIndex, node)
 		for _, obj := range found {
 			if slice, ok := obj.(*resourceapi.ResourceSlice); ok {
 				published = append(published, slice)
@@ -120,53 +122,14 @@ func (p publications) of(node string) offers {
 		}
 	}
 	// The only error of a lister is that the object does not exist.
-	csi, _ := p.csiNodes.Get(node)
+	csi, _ := p.CSINodes.Get(node)
 	return offersOf(published, csi)
 }
 
-// watchOffers registers the handlers that report changes of offers to the dips.
-func (ns *nodeWatch) watchOffers(factory informers.SharedInformerFactory) error {
-	csiNodes := factory.Storage().V1().CSINodes()
-	found := publications{csiNodes: csiNodes.Lister()}
-	if _, err := csiNodes.Informer().AddEventHandler(ns.offersChanged(nameOfCSINode)); err != nil {
-		return err
-	}
-	// Without dynamic resource allocation, the API server may not serve ResourceSlices.
-	if ns.handle.SharedDRAManager() != nil {
-		published := factory.Resource().V1().ResourceSlices()
-		if err := published.Informer().AddIndexers(cache.Indexers{sliceNodeIndex: nodeOfSlice}); err != nil {
-			return err
-		}
-		found.slices = published.Informer().GetIndexer()
-		if _, err := published.Informer().AddEventHandler(ns.offersChanged(nodeOfSlice)); err != nil {
-			return err
-		}
-	}
-	ns.dips.latestOffers = found.of
-	return nil
-}
-
-func nameOfCSINode(obj any) ([]string, error) {
+// NameOfCSINode returns the name of the node that a CSINode describes.
+func NameOfCSINode(obj any) ([]string, error) {
 	if node, ok := obj.(*storagev1.CSINode); ok {
 		return []string{node.Name}, nil
 	}
 	return nil, nil
-}
-
-// offersChanged returns handlers that report a change of an object to the dips of its node.
-func (ns *nodeWatch) offersChanged(nodeOf cache.IndexFunc) cache.ResourceEventHandler {
-	changed := func(obj any) {
-		if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = d.Obj
-		}
-		nodes, _ := nodeOf(obj)
-		for _, node := range nodes {
-			ns.dips.followOffers(node, ns.clock.Now())
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: changed, DeleteFunc: changed,
-		// The node of an object never changes, so the new version is enough.
-		UpdateFunc: func(_, after any) { changed(after) },
-	}
 }
