@@ -11,12 +11,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/logging"
+	"github.com/reprieve-dev/reprieve/internal/pauses"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // cycles handles the ends of scheduling cycles: it ends turns, chooses the next leader of a gang,
 // and retries pods that were rejected. Permit, PostFilter and the failure handler report to it. Its
-// neighbor [pauses] handles failures after a decision. It is safe for concurrent use.
+// neighbor [pauses.Pauses] handles failures after a decision. It is safe for concurrent use.
 type cycles struct {
 	index       *cluster.Index
 	gangs       *engine.Gangs
@@ -27,7 +29,7 @@ type cycles struct {
 	retries     *retries
 	releases    *releases
 	nominations *nominations
-	pauses      *pauses
+	pauses      *pauses.Pauses
 }
 
 // FailureHandler is the type of kube-scheduler's handler for failed scheduling and binding cycles.
@@ -53,7 +55,7 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 // once.
 func (cs *cycles) attemptEnds(profile framework.Framework, pod *corev1.Pod, status *fwk.Status) (*fwk.Status, func()) {
 	attempt, returned := cs.records.Ends(string(pod.UID))
-	status = cs.pauses.failedAfterDecision(profile, pod, &attempt, status)
+	status = cs.pauses.FailedAfterDecision(profile, pod, &attempt, status)
 	cs.nominations.restore(attempt.HiddenOn, attempt.Hidden)
 	return status, func() { cs.finishAttempt(pod, &attempt, returned, status) }
 }
@@ -152,7 +154,7 @@ func (cs *cycles) rejectedEarly(key workload.Key, pod *corev1.Pod) {
 		return
 	}
 	const why = "another plugin rejects the pod regardless of free capacity"
-	happened(logOf(context.Background(), key), "Took a promise back", why)
+	logging.Happened(logging.Of(context.Background(), key), "Took a promise back", why)
 	if g := cs.index.GangOf(pod); g != nil {
 		if _, planned := cs.gangs.PlannedNode(gangKey(g.Key), string(pod.UID)); planned {
 			// The pod's cycle has ended, so planFailed gets no failed member. Retry the pod here.
@@ -162,5 +164,5 @@ func (cs *cycles) rejectedEarly(key workload.Key, pod *corev1.Pod) {
 			return
 		}
 	}
-	cs.releases.all(key, why)
+	cs.releases.All(key, why)
 }

@@ -20,7 +20,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/leaving"
+	"github.com/reprieve-dev/reprieve/internal/logging"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/pauses"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
@@ -314,8 +316,8 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken leaving.T
 	p.nameClasses(&order, &made.pre)
 	p.await(made, nodes)
 	p.sched.unbound.Preempts(pre.key)
-	p.sched.engine.Crashes.Preempts(pre.key, crashLimitOf(&p.args.Retry), p.sched.clock.Now())
-	happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
+	p.sched.engine.Crashes.Preempts(pre.key, pauses.CrashLimitOf(&p.args.Retry), p.sched.clock.Now())
+	logging.Happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
 	ended := p.follow(made)
 	if !*p.args.Asynchronous {
 		return p.evictNow(ctx, &pre, order, taken, ended)
@@ -329,13 +331,13 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken leaving.T
 func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Order, taken leaving.Taken, ended func(eviction.Outcome)) error {
 	outcome := <-p.sched.evictor.Evict(ctx, order, p)
 	ended(outcome)
-	p.sched.pauses.preemptionEnded(pre.key, &outcome)
+	p.sched.pauses.PreemptionEnded(pre.key, &outcome)
 	if outcome.Err != nil {
 		p.evictionFailed(pre, order.Victims, taken, outcome.Begun)
 	} else {
 		p.sched.leaving.Over(taken, sets.KeySet(taken), p.sched.clock.Now())
 	}
-	if delay := p.sched.pauses.backOff(pre, outcome, p.args.Retry); outcome.Err != nil {
+	if delay := p.sched.pauses.BackOff(pre.key, outcome, p.args.Retry); outcome.Err != nil {
 		// The retry must come after the current cycle.
 		p.sched.waits.WaitUntil(pre.key, engine.RetryDue, p.sched.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
 	}
@@ -350,7 +352,7 @@ func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Or
 	outcomes := p.sched.evictor.Evict(context.WithoutCancel(ctx), order, p)
 	p.sched.executions.follow(outcomes, func(outcome eviction.Outcome) {
 		ended(outcome)
-		p.sched.pauses.preemptionEnded(pre.key, &outcome)
+		p.sched.pauses.PreemptionEnded(pre.key, &outcome)
 		p.evicted(ctx, &pre, &order, taken, outcome, running)
 	})
 }
@@ -375,7 +377,7 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 	} else {
 		p.sched.leaving.Over(taken, sets.KeySet(taken), p.sched.clock.Now())
 	}
-	if delay := p.sched.pauses.backOff(pre, outcome, p.args.Retry); delay > 0 {
+	if delay := p.sched.pauses.BackOff(pre.key, outcome, p.args.Retry); delay > 0 {
 		p.sched.waits.WaitUntil(pre.key, engine.Backoff, p.sched.clock.Now().Add(delay))
 		p.sched.waits.EndEviction(running)
 		return

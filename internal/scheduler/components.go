@@ -1,6 +1,9 @@
 package scheduler
 
-import "github.com/reprieve-dev/reprieve/internal/drivers"
+import (
+	"github.com/reprieve-dev/reprieve/internal/drivers"
+	"github.com/reprieve-dev/reprieve/internal/pauses"
+)
 
 // connect creates the components of a Scheduler, in the order of their dependencies. A component
 // holds the layers and the earlier components that it uses. It knows neither the Scheduler nor a
@@ -63,10 +66,7 @@ func connectReviewers(h *Scheduler) {
 		index: h.index, placements: h.placements, ledger: h.ledger, leaving: h.leaving, quotas: h.quotas,
 		cluster: h.cluster, waits: h.waits, clock: h.clock, steps: h.steps, retries: h.retries, rooms: h.rooms,
 	}
-	h.pauses = &pauses{
-		index: h.index, engine: h.engine, gangs: h.gangs, waits: h.waits, unbound: h.unbound, clock: h.clock,
-		metrics: h.metrics, retries: h.retries, releases: h.releases,
-	}
+	h.pauses = pauses.New(h.index, h.engine, h.clock, h.metrics, Name, h.retries, h.releases)
 	h.victimPriorities = &victimPriorities{
 		index: h.index, ledger: h.ledger, quotas: h.quotas, cluster: h.cluster, tolerations: h.tolerations,
 		engine: h.engine, gangs: h.gangs, runs: h.runs, clock: h.clock, retries: h.retries,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/logging"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -71,7 +72,7 @@ func (p *postponedEffects) take() []engine.Effect {
 func (h *Scheduler) apply(effect engine.Effect) {
 	switch effect := effect.(type) {
 	case engine.Retry:
-		logOf(context.Background(), effect.Key).V(6).Info("Retry")
+		logging.Of(context.Background(), effect.Key).V(6).Info("Retry")
 		h.retries.requeue(effect.Key)
 	case engine.Review:
 		h.releases.review(effect.Key)

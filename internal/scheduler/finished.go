@@ -14,6 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
+	"github.com/reprieve-dev/reprieve/internal/pauses"
 )
 
 // informerOfFinished returns an informer for finished pods of groups. The scheduler's own informer
@@ -68,7 +69,7 @@ func onlyOutcome(obj any, derived gang.Derived) any {
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
 	}}
 	out.Status.Phase = pod.Status.Phase
-	if isDisrupted(pod) {
+	if pauses.IsDisrupted(pod) {
 		out.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
 	}
 	_, named := gang.GroupOf(pod)
@@ -100,8 +101,8 @@ func (pw *podWatch) memberFinished(obj any) {
 	if !ok {
 		return
 	}
-	pw.pauses.startEnds(pod)
-	pw.pauses.memberEnds(pod)
+	pw.pauses.StartEnds(pod)
+	pw.pauses.MemberEnds(pod)
 	key, ok := pw.index.GroupOf(pod)
 	if !ok {
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/pauses"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
@@ -32,7 +33,7 @@ type groupWatch struct {
 	retries          *retries
 	releases         *releases
 	departures       *departures
-	pauses           *pauses
+	pauses           *pauses.Pauses
 	victimPriorities *victimPriorities
 	recorded         *recordedWaits
 	memberships      *memberships
@@ -74,7 +75,7 @@ func (gw *groupWatch) changed(key types.NamespacedName) {
 // follow applies the current state of a PodGroup to its members.
 func (gw *groupWatch) follow(key types.NamespacedName) {
 	g, ok := gw.index.Groups.Group(key)
-	gw.pauses.groupChangedByOwner(key, g)
+	gw.pauses.GroupChangedByOwner(key, g)
 	change := gw.ledger.ChargeGroup(key)
 	gw.retries.atLimit(change.Eased)
 	gw.gangs.CheckReported(gangKey(key), gw.clock.Now())
@@ -92,7 +93,7 @@ func (gw *groupWatch) follow(key types.NamespacedName) {
 		gw.recorded.end(gangKey(key), decisionlog.Gone)
 		gw.turns.Forget(gangKey(key))
 		gw.releases.plan(key, nil, "its PodGroup is gone")
-		gw.releases.all(gangKey(key), "its PodGroup is gone")
+		gw.releases.All(gangKey(key), "its PodGroup is gone")
 	case g.IsGang():
 		gw.joinedGang(key)
 		gw.memberships.review(key)
@@ -105,7 +106,7 @@ func (gw *groupWatch) follow(key types.NamespacedName) {
 	default:
 		gw.recorded.end(gangKey(key), decisionlog.Gone)
 		gw.turns.Forget(gangKey(key))
-		gw.releases.all(gangKey(key), "it is no gang any more")
+		gw.releases.All(gangKey(key), "it is no gang any more")
 		pending := gw.index.Lister.Members(key).Pending
 		if change.Moved {
 			for _, pod := range pending {
@@ -140,7 +141,7 @@ func (gw *groupWatch) joinedGang(key types.NamespacedName) {
 			gw.turns.Forget(single)
 		}
 		if promised && len(gw.reserved.Of(single)) > 0 {
-			gw.releases.all(single, "it is part of a gang now")
+			gw.releases.All(single, "it is part of a gang now")
 		}
 	}
 }

@@ -118,7 +118,7 @@ func (ms *memberships) review(key types.NamespacedName) {
 	}
 	members := ms.placements.MembersAsReserved(key)
 	if v := gang.Gate(key, g, &members); v != (gang.Verdict{}) {
-		ms.releases.all(gangKey(key), v.Message)
+		ms.releases.All(gangKey(key), v.Message)
 	}
 }
 

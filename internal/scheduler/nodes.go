@@ -17,6 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/dips"
 	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/logging"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -161,7 +162,7 @@ func (ns *nodeWatch) releaseLost() {
 // loseNode releases the reservations of a workload that lost a node, logs the reason, and retries
 // the workload. For a gang, it also updates the verdict.
 func (ns *nodeWatch) loseNode(key workload.Key, why string) {
-	happened(logOf(context.Background(), key), "Released the reservations of a workload", why)
+	logging.Happened(logging.Of(context.Background(), key), "Released the reservations of a workload", why)
 	if key.Gang {
 		ns.releases.reportLost(nameOf(key), why)
 	}

@@ -376,7 +376,7 @@ func TestTakenBackInItsCycle(t *testing.T) {
 		made := r.decide(p)
 		result, _ := r.plugin.carryOut(t.Context(), p, made)
 		// The cycle may record its wait for victims after the release of the reservation.
-		r.sched.releases.all(key, "its queue has changed")
+		r.sched.releases.All(key, "its queue has changed")
 		r.sched.waits.WaitForVictims(key, []string{"uid-v"}, nil)
 		pi, err := framework.NewPodInfo(p)
 		if err != nil {

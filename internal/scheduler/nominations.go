@@ -16,6 +16,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/logging"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -212,7 +213,7 @@ func (nm *nominations) inherit() {
 	}
 	for key, reserved := range promised {
 		nm.steps.reserveRooms(key, reserved)
-		logOf(context.Background(), key).V(2).Info("Took over the nominations of the previous leader", "pods", len(reserved))
+		logging.Of(context.Background(), key).V(2).Info("Took over the nominations of the previous leader", "pods", len(reserved))
 	}
 	nm.releases.withdraw(unfounded)
 	nm.releases.disallowed()

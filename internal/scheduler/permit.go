@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/logging"
 )
 
 // Reserve records that a pod has passed its cycle on a node. It releases reservations of lower
@@ -89,7 +90,7 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	if why := p.sched.ledger.SplitOver(key); why != "" {
 		return fwk.NewStatus(fwk.Unschedulable, why), 0
 	}
-	logOf(ctx, gangKey(key)).V(2).Info("Enough members of a gang are through", "members", g.MinCount)
+	logging.Of(ctx, gangKey(key)).V(2).Info("Enough members of a gang are through", "members", g.MinCount)
 	p.sched.retries.allow(key)
 	return nil, 0
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/pauses"
 	"github.com/reprieve-dev/reprieve/internal/profiles"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -68,7 +69,7 @@ func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 		never:    p.sched.tolerations.NeverPreempts(g, pod),
 		minCount: 1,
 		pods:     []*corev1.Pod{pod},
-		pause:    p.sched.pauses.of(podKey(pod), pod),
+		pause:    p.sched.pauses.Of(podKey(pod), pod),
 	}
 }
 
@@ -92,7 +93,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		minCount: p.sched.placements.Lacking(g, members, pending),
 		pods:     pending,
 		keptOut:  keptOut.String(),
-		pause:    p.sched.pauses.of(gangKey(g.Key)),
+		pause:    p.sched.pauses.Of(gangKey(g.Key)),
 	}
 	if g.Tree != nil {
 		pre.rounds = gang.RoundsOf(g, members, pending)
@@ -192,8 +193,8 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *decisionView, c
 	if d.Outcome != core.Fits {
 		d.Message = joined(d.Message, p.overdueSentence(v, classes))
 	}
-	if d.Outcome == core.Infeasible {
-		d.Message = joined(d.Message, pre.pauseSentence())
+	if d.Outcome == core.Infeasible && pre.pause != nil {
+		d.Message = joined(d.Message, pauses.Sentence(pre.pause, pre.key))
 	}
 	if d.Outcome == core.Infeasible && v.HasPromised() {
 		d.Message = joined(d.Message, p.reservedSentence(&pre, v.kept, classes))

@@ -7,6 +7,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // Name is the name of the plugin.
@@ -136,3 +138,8 @@ type cycleDecision struct {
 
 // Clone is part of fwk.StateData. It returns the same decision, because a decision never changes.
 func (made *cycleDecision) Clone() fwk.StateData { return made }
+
+// logOfPreemptor returns a logger with the key "preemptor" for a workload that needs room.
+func (p *Plugin) logOfPreemptor(ctx context.Context, key workload.Key) klog.Logger {
+	return klog.FromContext(ctx).WithValues("preemptor", klog.KRef(key.Namespace, key.Name), "profile", p.handle.ProfileName())
+}

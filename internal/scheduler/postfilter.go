@@ -167,7 +167,7 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *e
 	logger := p.logOfPreemptor(ctx, pre.key)
 	if err != nil {
 		logger.Error(err, "Left devices with members that find no room where they are")
-		if delay := p.sched.pauses.backOff(pre, eviction.Outcome{Err: err}, p.args.Retry); delay > 0 {
+		if delay := p.sched.pauses.BackOff(pre.key, eviction.Outcome{Err: err}, p.args.Retry); delay > 0 {
 			p.sched.waits.WaitUntil(pre.key, engine.Backoff, p.sched.clock.Now().Add(delay))
 			p.sched.waits.EndEviction(running)
 			return

@@ -16,6 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/logging"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
@@ -216,7 +217,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	}
 	p.reserve(ctx, &pre, order)
 	p.sched.steps.step(engine.WorkloadPlaced{Key: pre.key})
-	logOf(ctx, pre.key).V(2).Info("Planned a gang", "members", len(nodes))
+	logging.Of(ctx, pre.key).V(2).Info("Planned a gang", "members", len(nodes))
 	for _, member := range pre.pods {
 		p.sched.records.JoinsPlan(string(member.UID), podKey(member))
 	}
@@ -251,7 +252,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 func (p *Plugin) lacksAbleMembers(state fwk.CycleState, pre *preemptor, leader *corev1.Pod, v gang.Verdict) {
 	p.sched.gangs.Yield(pre.key, string(leader.UID))
 	p.sched.turns.Decided(pre.key)
-	p.sched.releases.all(pre.key, v.Message)
+	p.sched.releases.All(pre.key, v.Message)
 	p.sched.gangs.SetVerdict(pre.key, v)
 	state.Write(rejectionKey, rejection{notPlanned})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/logging"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -42,12 +43,12 @@ type releases struct {
 
 // andRetry releases all reservations of a workload and retries it.
 func (x *releases) andRetry(key workload.Key, why string) {
-	x.all(key, why)
+	x.All(key, why)
 	x.retries.Retry(key)
 }
 
-// all releases all reservations of a workload. For a gang, it also releases the plan.
-func (x *releases) all(key workload.Key, why string) {
+// All releases all reservations of a workload. For a gang, it also releases the plan.
+func (x *releases) All(key workload.Key, why string) {
 	if key.Gang && x.gangs.Planned(key) > 0 {
 		x.plan(nameOf(key), nil, why)
 	}
@@ -68,7 +69,7 @@ func (x *releases) plan(key types.NamespacedName, failed *corev1.Pod, why string
 	waiting := x.rejectWaiting(key, uid, why)
 	x.cancelBindings(key, why)
 	if planned+waiting > 0 {
-		happened(logOf(context.Background(), gangKey(key)), "Released a gang", why, "members", planned+waiting)
+		logging.Happened(logging.Of(context.Background(), gangKey(key)), "Released a gang", why, "members", planned+waiting)
 	}
 	if failed != nil && !x.gangs.Stuck(gangKey(key)) {
 		x.retries.activate(failed)
@@ -215,7 +216,7 @@ func (x *releases) withdraw(pods []*corev1.Pod) {
 // workload's reservations if they are no longer valid.
 func (x *releases) review(key workload.Key) {
 	if why := x.ledger.InvalidBecause(key); why != "" && !x.waits.Evicting(key) {
-		x.all(key, why)
+		x.All(key, why)
 	}
 	x.retries.Retry(key)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/logging"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -89,7 +90,7 @@ func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) i
 		t.statuses.Say(pods[uid], word.condition(pods[uid]))
 	}
 	if len(told) > 0 {
-		logOf(context.Background(), gangKey(key)).V(4).Info("Reported to members why they are pending", "members", len(told), "reason", word.Reason)
+		logging.Of(context.Background(), gangKey(key)).V(4).Info("Reported to members why they are pending", "members", len(told), "reason", word.Reason)
 	}
 	return len(told)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/logging"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -81,7 +82,7 @@ func (t *retries) atLimit(limited []string) {
 		return !ok || slices.ContainsFunc(t.quotas.LimitsOn(name), func(name string) bool { return slices.Contains(limited, name) })
 	})
 	for _, key := range ended {
-		logOf(context.Background(), key).V(6).Info("Usage dropped in the queue whose limit blocked the workload", "queues", limited)
+		logging.Of(context.Background(), key).V(6).Info("Usage dropped in the queue whose limit blocked the workload", "queues", limited)
 		t.Retry(key)
 	}
 }
@@ -189,7 +190,7 @@ func (t *retries) beginTurns(now time.Time) {
 		return
 	}
 	for _, key := range t.turns.Admit(t.ledger.Shares(), now) {
-		logOf(context.Background(), key).V(2).Info("Its turn has come")
+		logging.Of(context.Background(), key).V(2).Info("Its turn has come")
 		t.Retry(key)
 	}
 }

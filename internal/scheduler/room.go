@@ -20,6 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/dips"
 	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/logging"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -146,11 +147,11 @@ func (rs *rooms) releaseCrowdedOut(key workload.Key, crowded *engine.Reservation
 	if len(rs.steps.step(engine.RoomLost{Room: crowded})) == 0 {
 		return
 	}
-	happened(logOf(context.Background(), key), "Released the room that was reserved for a workload", why)
+	logging.Happened(logging.Of(context.Background(), key), "Released the room that was reserved for a workload", why)
 	if key.Gang {
 		rs.releases.reportLost(nameOf(key), why)
 	}
-	rs.releases.all(key, why)
+	rs.releases.All(key, why)
 	if !rs.waits.Evicting(key) {
 		rs.retries.Retry(key)
 	}

@@ -11,7 +11,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
-	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/dips"
@@ -20,6 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/leaving"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/pauses"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/runs"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
@@ -96,7 +96,7 @@ type Scheduler struct {
 	rooms            *rooms
 	nodes            *nodeWatch
 	departures       *departures
-	pauses           *pauses
+	pauses           *pauses.Pauses
 	victimPriorities *victimPriorities
 	stale            *staleGangs
 	lost             *lostMembers
@@ -247,22 +247,3 @@ func (h *Scheduler) HasSynced() bool {
 func (h *Scheduler) Runs() *runs.Reader { return h.runs }
 
 func (gs *gates) isEvictingFor(pod *corev1.Pod) bool { return gs.waits.Evicting(podKey(pod)) }
-
-// backOff returns how long a preemptor must back off after an eviction. The first failure has no
-// backoff. Each further failure in a row doubles it, for example if permissions are missing. An
-// order that is no longer wanted counts as no failure.
-func (ps *pauses) backOff(pre *preemptor, outcome eviction.Outcome, retry configv1alpha1.RetryArgs) time.Duration {
-	switch {
-	case outcome.Err == nil:
-		ps.waits.Succeeded(pre.key)
-		return 0
-	case outcome.Unwanted:
-		return 0
-	}
-	if outcome.Refused {
-		// The next decision avoids the pod whose deletion was rejected, so a short backoff
-		// suffices.
-		return retry.InitialBackoff.Duration
-	}
-	return ps.waits.Failed(pre.key, engine.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/logging"
 	"github.com/reprieve-dev/reprieve/internal/runs"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
@@ -91,7 +92,7 @@ func (sg *staleGangs) sweep(now time.Time) {
 			continue
 		}
 		sg.cluster.GroupChanged(g.Key)
-		logOf(context.Background(), key).V(2).Info("The gang has lacked members for too long: its room may be taken")
+		logging.Of(context.Background(), key).V(2).Info("The gang has lacked members for too long: its room may be taken")
 		members := sg.placements.Members(g.Key)
 		if all := slices.Concat(members.Assigned, members.Pending); len(all) > 0 {
 			priorities = append(priorities, sg.index.PriorityOf(all[0]))

@@ -17,6 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/leaving"
+	"github.com/reprieve-dev/reprieve/internal/pauses"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -49,7 +50,7 @@ type podWatch struct {
 	nominations *nominations
 	rooms       *rooms
 	departures  *departures
-	pauses      *pauses
+	pauses      *pauses.Pauses
 	recorded    *recordedWaits
 	surplus     *surplus
 	memberships *memberships
@@ -82,8 +83,8 @@ func (pw *podWatch) updated(oldObj, newObj any) {
 		return
 	}
 	moved := pw.followMembership(before, after)
-	pw.pauses.changedByOwner(before, after)
-	pw.pauses.followStart(before, after)
+	pw.pauses.ChangedByOwner(before, after)
+	pw.pauses.FollowStart(before, after)
 	if after.DeletionTimestamp != nil && before.DeletionTimestamp == nil && after.Spec.NodeName == "" {
 		pw.quotas.Forget(after.UID)
 		pw.recorder.Heard(after, true)
@@ -169,7 +170,7 @@ func (pw *podWatch) changed(pod *corev1.Pod, cameForward bool) {
 			pw.releases.orNext(key)
 		}
 		pw.memberships.endTurns(key)
-		pw.pauses.endUnbound(key)
+		pw.pauses.EndUnbound(key)
 		pw.recorded.memberBound(key)
 		pw.gates.moved.Store(true)
 		pw.gangs.CheckReported(gangKey(key), pw.clock.Now())
@@ -212,8 +213,8 @@ func (pw *podWatch) deleted(obj any) {
 	}
 	pw.gates.moved.Store(true)
 	pw.recorder.Heard(pod, false)
-	pw.pauses.startEnds(pod)
-	pw.pauses.memberEnds(pod)
+	pw.pauses.StartEnds(pod)
+	pw.pauses.MemberEnds(pod)
 	pw.leaving.Gone(pod, pw.clock.Now())
 	pw.refused.Forget(pod.UID)
 	// The scheduler's queue may have received the deletion before the quota ledger. It then retried
@@ -270,7 +271,7 @@ func (s *stepper) ensurePresent(queued *corev1.Pod) {
 
 // leavingOf returns the engine's event for a pod that is deleted or will not be scheduled any more.
 func leavingOf(pod *corev1.Pod) engine.PodLeaves {
-	return engine.PodLeaves{Pod: string(pod.UID), Key: podKey(pod), Controller: controllerOf(pod)}
+	return engine.PodLeaves{Pod: string(pod.UID), Key: podKey(pod), Controller: pauses.ControllerOf(pod)}
 }
 
 // left removes the state of a pod that will not be scheduled any more.

@@ -1,4 +1,4 @@
-package scheduler
+package pauses
 
 import (
 	"context"
@@ -18,37 +18,63 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/logging"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// pauses follows preemptors that were not bound after their victims were evicted, or that crashed.
-// Such a preemptor must not preempt for some time. [cycles] reports failures, and the watchers
-// report starts, crashes and changes by the owner. Planning asks it. It is safe for concurrent use.
-type pauses struct {
+// Pauses follows preemptors that were not bound after their victims were evicted, or that crashed.
+// Such a preemptor must not preempt for some time. Use [New] to create a value. It is safe for
+// concurrent use.
+type Pauses struct {
 	index    *cluster.Index
 	engine   *engine.Engine
 	gangs    *engine.Gangs
 	waits    *engine.Waits
 	unbound  *engine.Unbound
-	clock    clock.WithTicker
+	clock    clock.PassiveClock
 	metrics  *metrics.Metrics
-	retries  *retries
-	releases *releases
+	plugin   string
+	retries  Retrier
+	releases Releaser
 }
 
-// of returns the pause of a workload that must not preempt yet; nil for none. A pod of a controller
+// Retrier retries workloads whose pause has ended.
+type Retrier interface {
+	// Retry retries a workload at once.
+	Retry(key workload.Key)
+}
+
+// Releaser releases the reservations of workloads that must not preempt.
+type Releaser interface {
+	// All releases all reservations of a workload, and logs why.
+	All(key workload.Key, why string)
+}
+
+// New returns the Pauses of the workloads in e. plugin is the name of the scheduler's own plugin:
+// a pod that this plugin returns to the queue at Permit has not failed.
+func New(
+	index *cluster.Index, e *engine.Engine, clk clock.PassiveClock, m *metrics.Metrics, plugin string, retries Retrier, releases Releaser,
+) *Pauses {
+	return &Pauses{
+		index: index, engine: e, gangs: e.Gangs, waits: e.Waits, unbound: e.Unbound, clock: clk, metrics: m, plugin: plugin,
+		retries: retries, releases: releases,
+	}
+}
+
+// Of returns the pause of a workload that must not preempt yet; nil for none. A pod of a controller
 // has the pause of an earlier, deleted pod of that controller.
-func (ps *pauses) of(key workload.Key, pods ...*corev1.Pod) *engine.PreemptionPause {
+func (ps *Pauses) Of(key workload.Key, pods ...*corev1.Pod) *engine.PreemptionPause {
 	now := ps.clock.Now()
 	if !key.Gang && len(pods) == 1 {
-		ps.unbound.Inherits(key, controllerOf(pods[0]), now)
-		ps.engine.Crashes.Inherits(key, controllerOf(pods[0]), now)
+		ps.unbound.Inherits(key, ControllerOf(pods[0]), now)
+		ps.engine.Crashes.Inherits(key, ControllerOf(pods[0]), now)
 	}
 	p, paused := ps.engine.Pause(key, now)
 	if !paused {
@@ -57,9 +83,9 @@ func (ps *pauses) of(key workload.Key, pods ...*corev1.Pod) *engine.PreemptionPa
 	return &p
 }
 
-// controllerOf returns a text that identifies the controller of a pod; "" for a pod without a
+// ControllerOf returns a text that identifies the controller of a pod; "" for a pod without a
 // controller. If the pod names the revision of the controller's template, the text contains it.
-func controllerOf(pod *corev1.Pod) string {
+func ControllerOf(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
 		return ""
@@ -67,15 +93,12 @@ func controllerOf(pod *corev1.Pod) string {
 	return string(owner.UID) + "/" + pod.Labels["controller-revision-hash"]
 }
 
-// pauseSentence returns a sentence that says why the workload must not preempt; "" if it may.
-func (pre *preemptor) pauseSentence() string {
-	if pre.pause == nil {
-		return ""
+// Sentence returns a sentence that says why and until when a workload must not preempt.
+func Sentence(p *engine.PreemptionPause, key workload.Key) string {
+	if p.Crashes > 0 {
+		return crashSentence(p, key)
 	}
-	if pre.pause.Crashes > 0 {
-		return crashSentence(pre.pause, pre.key)
-	}
-	return fmt.Sprintf("%s; the last one failed at %s: %s", pauseSentence(pre.pause, pre.key), pre.pause.Last.Stage, pre.pause.Last.Message)
+	return fmt.Sprintf("%s; the last one failed at %s: %s", pauseSentence(p, key), p.Last.Stage, p.Last.Message)
 }
 
 // pauseSentence returns a sentence that says until when a workload must not preempt, and why.
@@ -90,42 +113,42 @@ func pauseSentence(p *engine.PreemptionPause, key workload.Key) string {
 	return fmt.Sprintf("%s for this %s did not end in a binding, so it preempts nothing before %s", n, what, p.Until.UTC().Format(time.RFC3339))
 }
 
-// preemptionEnded records that a preemption has ended. A preemption without any eviction does not
+// PreemptionEnded records that a preemption has ended. A preemption without any eviction does not
 // count.
-func (ps *pauses) preemptionEnded(key workload.Key, outcome *eviction.Outcome) {
+func (ps *Pauses) PreemptionEnded(key workload.Key, outcome *eviction.Outcome) {
 	if outcome.Err != nil && outcome.Begun.Len() == 0 {
 		ps.unbound.Cancels(key)
 		ps.engine.Crashes.Cancels(key)
 	}
 }
 
-// failedAfterDecision handles a pod that failed after its decision, for example in Bind. If pods
+// FailedAfterDecision handles a pod that failed after its decision, for example in Bind. If pods
 // were preempted for the workload, it must not preempt for some time, and its reservations are
 // released. A pod that this scheduler returned to the queue has not failed.
 //
 // status is the framework's status. The result is the status with a sentence about these
 // consequences.
-func (ps *pauses) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, attempt *engine.Attempt, status *fwk.Status) *fwk.Status {
+func (ps *Pauses) FailedAfterDecision(profile framework.Framework, pod *corev1.Pod, attempt *engine.Attempt, status *fwk.Status) *fwk.Status {
 	key := attempt.As
 	args := ps.index.Profiles.Of(pod.Spec.SchedulerName)
 	if !attempt.Failed || attempt.Canceled || args == nil || !ps.index.AwaitsPlace(pod) {
 		return status
 	}
-	f, failed := failureOf(profile, status)
+	f, failed := failureOf(ps.plugin, profile, status)
 	if !failed {
 		return status
 	}
 	backing := engine.Backing{Initial: args.Retry.InitialBindingBackoff.Duration, Max: args.Retry.MaxBindingBackoff.Duration}
 	if n := ps.unbound.Fails(key, f, ps.stateOf(key), backing, ps.clock.Now()); n > 0 {
 		ps.metrics.Unbound(typeOf(key), n, pod.Spec.SchedulerName)
-		happened(logOf(context.Background(), key), "A preemption did not end in a binding", f.Message, "stage", f.Stage)
+		logging.Happened(logging.Of(context.Background(), key), "A preemption did not end in a binding", f.Message, "stage", f.Stage)
 	}
 	p, paused := ps.unbound.Pause(key, ps.clock.Now())
 	if !paused {
 		return status
 	}
 	const why = "it could not be bound after a preemption"
-	ps.releases.all(key, why)
+	ps.releases.All(key, why)
 	said := pauseSentence(&p, key) + "; the step that failed is " + p.Last.Stage
 	if key.Gang {
 		ps.gangs.SetVerdict(key, gang.Verdict{
@@ -135,21 +158,21 @@ func (ps *pauses) failedAfterDecision(profile framework.Framework, pod *corev1.P
 	return withSentence(status, said)
 }
 
-// endUnbound ends the record of a gang's preemptions if enough members are bound.
-func (ps *pauses) endUnbound(key types.NamespacedName) {
-	if !ps.unbound.Has(gangKey(key)) {
+// EndUnbound ends the record of a gang's preemptions if enough members are bound.
+func (ps *Pauses) EndUnbound(key types.NamespacedName) {
+	if !ps.unbound.Has(gang.KeyOf(key)) {
 		return
 	}
 	if g, ok := ps.index.Groups.Group(key); ok {
 		if members := ps.index.Lister.Members(key); gang.IsPlaced(g, ps.index.Derived, &members) {
-			ps.unbound.Ends(gangKey(key))
+			ps.unbound.Ends(gang.KeyOf(key))
 		}
 	}
 }
 
-// changedByOwner ends the pause of a workload early if the owner has changed its pod, because the
+// ChangedByOwner ends the pause of a workload early if the owner has changed its pod, because the
 // binding may now succeed. It ignores changes of the status, which the scheduler writes itself.
-func (ps *pauses) changedByOwner(before, after *corev1.Pod) {
+func (ps *Pauses) ChangedByOwner(before, after *corev1.Pod) {
 	if after.Spec.NodeName != "" || before.Spec.NodeName != "" {
 		return
 	}
@@ -164,19 +187,19 @@ func (ps *pauses) changedByOwner(before, after *corev1.Pod) {
 	ps.endEarly(key, "")
 }
 
-// groupChangedByOwner is changedByOwner for a PodGroup. g is nil for a deleted PodGroup.
-func (ps *pauses) groupChangedByOwner(key types.NamespacedName, g *gang.Group) {
+// GroupChangedByOwner is ChangedByOwner for a PodGroup. g is nil for a deleted PodGroup.
+func (ps *Pauses) GroupChangedByOwner(key types.NamespacedName, g *gang.Group) {
 	if g == nil {
-		ps.unbound.Ends(gangKey(key))
-		ps.engine.Crashes.Ends(gangKey(key))
+		ps.unbound.Ends(gang.KeyOf(key))
+		ps.engine.Crashes.Ends(gang.KeyOf(key))
 		return
 	}
-	if ps.unbound.Has(gangKey(key)) || ps.engine.Crashes.Has(gangKey(key)) {
-		ps.endEarly(gangKey(key), stateOfGroup(g))
+	if ps.unbound.Has(gang.KeyOf(key)) || ps.engine.Crashes.Has(gang.KeyOf(key)) {
+		ps.endEarly(gang.KeyOf(key), stateOfGroup(g))
 	}
 }
 
-func (ps *pauses) endEarly(key workload.Key, of string) {
+func (ps *Pauses) endEarly(key workload.Key, of string) {
 	now := ps.clock.Now()
 	if !ps.engine.OwnerChanged(key, of, now) {
 		return
@@ -190,11 +213,11 @@ func (ps *pauses) endEarly(key workload.Key, of string) {
 
 // stateOf returns a text that identifies the state of a gang's PodGroup; see stateOfGroup. It
 // returns "" for a single pod, because the handlers see each change of a pod.
-func (ps *pauses) stateOf(key workload.Key) string {
+func (ps *Pauses) stateOf(key workload.Key) string {
 	if !key.Gang {
 		return ""
 	}
-	g, ok := ps.index.Groups.Group(nameOf(key))
+	g, ok := ps.index.Groups.Group(gang.NameOf(key))
 	if !ok {
 		return ""
 	}
@@ -223,9 +246,9 @@ var ranPlugin = regexp.MustCompile(`^running (\w+)(?: plugin)? "([^"]*)": `)
 const permitTimeout = "rejected due to timeout"
 
 // failureOf returns the step that failed after the decision, from the status at the end of a cycle.
-// It returns false if this plugin returned the pod to the queue, because its gang was released or
-// the pod was preempted.
-func failureOf(profile framework.Framework, status *fwk.Status) (engine.Failure, bool) {
+// own is the name of the scheduler's plugin. It returns false if that plugin returned the pod to the
+// queue, because its gang was released or the pod was preempted.
+func failureOf(own string, profile framework.Framework, status *fwk.Status) (engine.Failure, bool) {
 	plugin, message := status.Plugin(), status.Message()
 	var fit *framework.FitError
 	steps := []string{"PreBind", "Bind"}
@@ -237,7 +260,7 @@ func failureOf(profile framework.Framework, status *fwk.Status) (engine.Failure,
 		fit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(_ string, s *fwk.Status) { message = s.Message() })
 	}
 	timeout := strings.HasPrefix(message, permitTimeout)
-	if plugin == Name && !timeout {
+	if plugin == own && !timeout {
 		return engine.Failure{}, false
 	}
 	if found := ranPlugin.FindStringSubmatch(message); found != nil {
@@ -287,11 +310,30 @@ func withSentence(status *fwk.Status, sentence string) *fwk.Status {
 	var fit *framework.FitError
 	if errors.As(err, &fit) {
 		said := *fit
-		said.Diagnosis.PostFilterMsg = joined(said.Diagnosis.PostFilterMsg, sentence)
+		said.Diagnosis.PostFilterMsg = strings.TrimPrefix(said.Diagnosis.PostFilterMsg+"; "+sentence, "; ")
 		return fwk.NewStatus(status.Code()).WithError(&said).WithPlugin(status.Plugin())
 	}
 	if status.IsRejected() {
 		return fwk.NewStatus(status.Code(), status.Message(), sentence).WithPlugin(status.Plugin())
 	}
 	return fwk.AsStatus(fmt.Errorf("%w; %s", err, sentence)).WithPlugin(status.Plugin())
+}
+
+// BackOff returns how long a preemptor must back off after an eviction. The first failure has no
+// backoff. Each further failure in a row doubles it, for example if permissions are missing. An
+// order that is no longer wanted counts as no failure.
+func (ps *Pauses) BackOff(key workload.Key, outcome eviction.Outcome, retry configv1alpha1.RetryArgs) time.Duration {
+	switch {
+	case outcome.Err == nil:
+		ps.waits.Succeeded(key)
+		return 0
+	case outcome.Unwanted:
+		return 0
+	}
+	if outcome.Refused {
+		// The next decision avoids the pod whose deletion was rejected, so a short backoff
+		// suffices.
+		return retry.InitialBackoff.Duration
+	}
+	return ps.waits.Failed(key, engine.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
 }

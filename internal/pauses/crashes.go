@@ -1,4 +1,4 @@
-package scheduler
+package pauses
 
 import (
 	"context"
@@ -11,20 +11,21 @@ import (
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/logging"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// crashLimitOf returns the limit that a profile sets for crashes of preemptors.
-func crashLimitOf(args *configv1alpha1.RetryArgs) engine.CrashLimit {
+// CrashLimitOf returns the limit that a profile sets for crashes of preemptors.
+func CrashLimitOf(args *configv1alpha1.RetryArgs) engine.CrashLimit {
 	return engine.CrashLimit{
 		Starts:  int(*args.CrashLimit),
 		Backing: engine.Backing{Initial: args.InitialBindingBackoff.Duration, Max: args.MaxBindingBackoff.Duration},
 	}
 }
 
-// followStart records whether a pod of a preemptor has started, become ready or crashed. Only
+// FollowStart records whether a pod of a preemptor has started, become ready or crashed. Only
 // workloads that have preempted others are recorded.
-func (ps *pauses) followStart(before, after *corev1.Pod) {
+func (ps *Pauses) FollowStart(before, after *corev1.Pod) {
 	if after.Spec.NodeName == "" || ps.engine.Crashes.IsEmpty() {
 		return
 	}
@@ -35,11 +36,11 @@ func (ps *pauses) followStart(before, after *corev1.Pod) {
 	key, now := ps.index.KeyOf(after), ps.clock.Now()
 	if bound {
 		if !key.Gang {
-			ps.engine.Crashes.Inherits(key, controllerOf(after), now)
+			ps.engine.Crashes.Inherits(key, ControllerOf(after), now)
 		}
 		ps.engine.Crashes.Starts(key, string(after.UID))
 	}
-	if crashed != nil && after.DeletionTimestamp == nil && !isDisrupted(after) {
+	if crashed != nil && after.DeletionTimestamp == nil && !IsDisrupted(after) {
 		f := crashOf(after, crashed)
 		ps.crashed(key, ps.engine.Crashes.Restarts(key, string(after.UID), f, ps.stateOf(key), now), f)
 	}
@@ -47,12 +48,12 @@ func (ps *pauses) followStart(before, after *corev1.Pod) {
 	// One update may report the crash together with the next readiness, or other members may keep
 	// the gang ready.
 	ps.engine.Crashes.Observes(key, ps.isWorking(key, after), now)
-	ps.startEnds(after)
+	ps.StartEnds(after)
 }
 
-// memberEnds updates the readiness of a gang after a member on a node was lost or has succeeded. It
+// MemberEnds updates the readiness of a gang after a member on a node was lost or has succeeded. It
 // does nothing for single pods.
-func (ps *pauses) memberEnds(pod *corev1.Pod) {
+func (ps *Pauses) MemberEnds(pod *corev1.Pod) {
 	if ps.engine.Crashes.IsEmpty() {
 		return
 	}
@@ -61,14 +62,14 @@ func (ps *pauses) memberEnds(pod *corev1.Pod) {
 	}
 }
 
-// startEnds records the result of a pod that has finished, or that is evicted or deleted. Only the
+// StartEnds records the result of a pod that has finished, or that is evicted or deleted. Only the
 // failure of a pod that was neither evicted nor deleted counts as a crash.
-func (ps *pauses) startEnds(pod *corev1.Pod) {
+func (ps *Pauses) StartEnds(pod *corev1.Pod) {
 	if ps.engine.Crashes.IsEmpty() {
 		return
 	}
 	switch {
-	case pod.DeletionTimestamp != nil || isDisrupted(pod):
+	case pod.DeletionTimestamp != nil || IsDisrupted(pod):
 		ps.engine.Crashes.Stops(string(pod.UID))
 	case pod.Status.Phase == corev1.PodSucceeded:
 		ps.engine.Crashes.Succeeds(string(pod.UID))
@@ -80,18 +81,18 @@ func (ps *pauses) startEnds(pod *corev1.Pod) {
 
 // crashed logs a crash of a preemptor. count is the number of crashes in a row; 0 for a crash that
 // does not count.
-func (ps *pauses) crashed(key workload.Key, count int, f engine.Failure) {
+func (ps *Pauses) crashed(key workload.Key, count int, f engine.Failure) {
 	if count > 0 {
-		happened(logOf(context.Background(), key), "A preemptor crashed", f.Message, "crashed", f.Stage, "inARow", count)
+		logging.Happened(logging.Of(context.Background(), key), "A preemptor crashed", f.Message, "crashed", f.Stage, "inARow", count)
 	}
 }
 
 // isWorking reports whether a workload is ready: enough members of a gang, or the single pod.
-func (ps *pauses) isWorking(key workload.Key, pod *corev1.Pod) bool {
+func (ps *Pauses) isWorking(key workload.Key, pod *corev1.Pod) bool {
 	if !key.Gang {
 		return isReady(pod)
 	}
-	name := nameOf(key)
+	name := gang.NameOf(key)
 	g, ok := ps.index.Groups.Group(name)
 	if !ok || !ps.engine.Crashes.Has(key) {
 		return false
@@ -117,9 +118,9 @@ func crashSentence(p *engine.PreemptionPause, key workload.Key) string {
 
 func isReady(pod *corev1.Pod) bool { return hasCondition(pod, corev1.PodReady) }
 
-// isDisrupted reports whether a pod is being evicted, by the scheduler, the kubelet or another
+// IsDisrupted reports whether a pod is being evicted, by the scheduler, the kubelet or another
 // component.
-func isDisrupted(pod *corev1.Pod) bool { return hasCondition(pod, corev1.DisruptionTarget) }
+func IsDisrupted(pod *corev1.Pod) bool { return hasCondition(pod, corev1.DisruptionTarget) }
 
 func hasCondition(pod *corev1.Pod, of corev1.PodConditionType) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
