@@ -117,14 +117,15 @@ func (gw *groupWatch) follow(key types.NamespacedName) {
 	}
 }
 
-// updateNeeded updates the roles that a gang still lacks members of. If enough members wait at
-// Permit, they wait only for planned members of these roles.
+// updateNeeded handles a gang whose needs may have changed while members wait at Permit. If the
+// members that have passed their cycles make every part whole, the members wait for no planned
+// member. Surplus members of one part do not replace members of another part.
 func (gw *groupWatch) updateNeeded(key types.NamespacedName, g *gang.Group) {
 	if gw.gangs.Planned(gangKey(key)) == 0 {
 		return
 	}
-	if members := gw.placements.Members(key); gw.placements.Through(&members) >= g.MinCount {
-		gw.gangs.SetNeeded(gangKey(key), gw.placements.Lacking(g, &members, members.Unplaced()))
+	if members := gw.placements.Members(key); gw.placements.Missing(g, &members) == 0 {
+		gw.gangs.SetNeeded(gangKey(key), 0)
 	}
 }
 

@@ -2,7 +2,13 @@ package scheduler
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
 // TestMinCountThatChanges changes minCount while members wait at Permit. If minCount falls, the
@@ -66,5 +72,48 @@ func TestMinCountThatChanges(t *testing.T) {
 				t.Error("room is kept for it")
 			}
 		})
+	}
+}
+
+// changing is a Derived of one gang whose needs a test changes. Members have the roles of [roles].
+type changing struct {
+	underived
+	now atomic.Pointer[sized]
+}
+
+// RoleOf is part of Derived.
+func (c *changing) RoleOf(pod *corev1.Pod) (string, int) { return c.now.Load().RoleOf(pod) }
+
+// MinCount is part of Derived.
+func (c *changing) MinCount(key types.NamespacedName) (int, bool) { return c.now.Load().MinCount(key) }
+
+// need sets the needs of the roles.
+func (c *changing) need(a, b int) {
+	c.now.Store(&sized{roles{needed: map[string]int{"a": a, "b": b}}, a + b})
+}
+
+// TestNeedsThatFall lowers the need of one role while its members wait at Permit. They are more
+// than minCount then, but they must still wait for the planned member of the other role.
+func TestNeedsThatFall(t *testing.T) {
+	t.Parallel()
+	needs := &changing{}
+	needs.need(3, 1)
+	r := newRigOn(t, clientWith(nodes(4, "1")...), noGroups(), schedulerYAML, nil, func(in *Inputs) { in.Derived = needs })
+	r.gangOf("g", 4, 0)
+	r.create(on(pod("a-0", "g", "1", 0), "node-0"), on(pod("a-1", "g", "1", 0), "node-1"))
+	r.create(pod("a-2", "g", "1", 0), pod("b-0", "g", "1", 0))
+	gangs, of := r.sched.gangs, gangKey(key("g"))
+	gangs.SetPlan(of, []engine.Assignment{{Member: "uid-a-2", Node: "node-2"}, {Member: "uid-b-0", Node: "node-3"}})
+	gangs.SetNeeded(of, 2)
+	needs.need(1, 1)
+	r.gangOf("g", 2, 0)
+	r.sched.GroupChanged(key("g"))
+	gangs.Reserve(of, "uid-a-2", "node-2")
+	if !gangs.Lacks(of) {
+		t.Error("The gang does not wait for its only member of the role b")
+	}
+	gangs.Reserve(of, "uid-b-0", "node-3")
+	if gangs.Lacks(of) {
+		t.Error("The gang waits although all members have passed their cycles")
 	}
 }

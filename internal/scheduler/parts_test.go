@@ -31,7 +31,7 @@ func newRigOfRoles(t *testing.T, configuration string) *rig {
 func (r *rig) waitPlaced(g *gang.Group) {
 	r.t.Helper()
 	r.eventually("the gang "+g.Key.Name+" is placed", func() bool {
-		members := r.sched.placements.members(g.Key)
+		members := r.sched.placements.Members(g.Key)
 		return r.sched.runs.IsPlaced(g, &members)
 	})
 	r.sched.runs.Look(g, r.sched.clock.Now())
