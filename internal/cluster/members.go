@@ -65,14 +65,16 @@ func (o *Placements) Running(key types.NamespacedName) int {
 	return running
 }
 
-// IsPartlyThrough reports whether some members of a gang are placed, but fewer than it needs.
-func (o *Placements) IsPartlyThrough(key workload.Key) bool {
+// AwaitsNeeded reports whether some members of a gang are placed, but fewer than it needs, and a
+// pending member fills a part that lacks members. While a needed part is lost and has no
+// replacement, the surplus of the other parts does not make the gang whole, so it needs a turn.
+func (o *Placements) AwaitsNeeded(key workload.Key) bool {
 	g, ok := o.index.Groups.Group(gang.NameOf(key))
 	if !ok {
 		return false
 	}
 	members := o.Members(g.Key)
-	return o.Through(&members) > 0 && o.Missing(g, &members) > 0
+	return o.Through(&members) > 0 && o.Missing(g, &members) > o.missingAtBest(g, &members)
 }
 
 // IsStuckWith reports whether a pod is a member of a group whose plan has been rejected twice.

@@ -29,3 +29,9 @@ func (o *Placements) Missing(g *gang.Group, members *gang.Members) int {
 	parts := gang.PartsOf(g, o.index.Derived, members)
 	return parts.Lacks(g.MinCount, parts.Count(members.Assigned, members.Succeeded, o.Assumed(members)))
 }
+
+// missingAtBest returns the result that Missing will have once every pending member is placed.
+func (o *Placements) missingAtBest(g *gang.Group, members *gang.Members) int {
+	parts := gang.PartsOf(g, o.index.Derived, members)
+	return parts.Lacks(g.MinCount, parts.Count(members.Assigned, members.Succeeded, members.Pending))
+}

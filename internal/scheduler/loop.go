@@ -134,7 +134,7 @@ func (gs *gates) waitsForTurn(pod *corev1.Pod) bool {
 		gs.turns.Forget(key)
 		return false
 	}
-	if len(gs.reserved.Of(key)) > 0 || key.Gang && gs.placements.IsPartlyThrough(key) {
+	if len(gs.reserved.Of(key)) > 0 || key.Gang && gs.placements.AwaitsNeeded(key) {
 		// A gang that runs in part needs no turn, because its placed members are useless until it
 		// is whole. It may still be queued: for its surplus, after a recall, or from the time
 		// before this scheduler led. Nothing has retried the gang while it was queued, so retry it

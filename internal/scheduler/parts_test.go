@@ -136,3 +136,28 @@ func TestNeededRoleThatIsTurnedBack(t *testing.T) {
 	}
 	r.eventually("the whole gang is turned back", func() bool { return len(r.sched.gangs.Reserved(gangKey(g.Key))) == 0 })
 }
+
+// TestSurplusOfAGangWithoutAPart checks a surplus member of a gang that lost the only member of
+// another part. It needs a turn until a replacement of the lost member exists.
+func TestSurplusOfAGangWithoutAPart(t *testing.T) {
+	t.Parallel()
+	r := newRigOfRoles(t, schedulerYAML)
+	r.sched.QueueSet(limitedQueue("a", "8"))
+	r.queuedGang("g", "a", 3)
+	lost := pod("b-0", "g", "1", 0)
+	r.create(pod("a-0", "g", "1", 0), pod("a-1", "g", "1", 0), lost)
+	r.waitBound("a-0", "a-1", "b-0")
+	// From here on, the scheduler gives no turns.
+	r.sched.retries.leads.Store(false)
+	surplus := pod("a-2", "g", "1", 0)
+	r.create(surplus)
+	r.remove(lost)
+	if !r.sched.gates.waitsForTurn(surplus) {
+		t.Error("the surplus needs no turn, although it does not make the gang whole")
+	}
+	again := again(lost)
+	r.create(again)
+	if r.sched.gates.waitsForTurn(again) {
+		t.Error("the replacement waits for a turn")
+	}
+}
