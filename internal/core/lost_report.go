@@ -1,5 +1,7 @@
 package core
 
+import "fmt"
+
 // reportedLosses returns the losses for the report of a Decision, without steps and without the
 // cost for each pod. The report contains them even if the search does not compare lost work,
 // because users ask for the cost of a preemption.
@@ -21,3 +23,14 @@ func (l *losses) beside(uid string, victims []int32) int64 {
 
 // DeviceHours converts lost work in milli-device-seconds to device-hours.
 func DeviceHours(lost int64) float64 { return float64(lost) / MilliDevices / 3600 }
+
+// hoursPhrase returns the device-hours of lost work for a message. lost is the real loss in
+// milli-device-seconds, as [Decision.LostWork] has it. It is never [Score.LostWork], because that
+// counts whole steps and a cost for each pod.
+func hoursPhrase(lost int64) string {
+	hours := DeviceHours(lost)
+	if hours < 0.1 {
+		return "less than 0.1 device-hours"
+	}
+	return fmt.Sprintf("%.1f device-hours", hours)
+}

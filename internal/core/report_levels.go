@@ -29,6 +29,9 @@ type LevelChoice struct {
 	Pods int `json:"pods,omitempty"`
 	// Score is the cost of the victims in the cheapest domain; nil without victims.
 	Score *Score `json:"score,omitempty"`
+	// LostWork is the work that the victims in the cheapest domain would lose, in
+	// milli-device-seconds. It is the real loss, as in [Decision.LostWork].
+	LostWork int64 `json:"lostWork,omitempty"`
 	// Cascade counts the evictions by the replacements of the victims in the cheapest domain; nil
 	// if the preemptor does not request the count.
 	Cascade *Cascade `json:"cascade,omitempty"`
@@ -99,6 +102,7 @@ func (l *level) choice(of *TopologyLevel, nodes []int32) LevelChoice {
 	c := LevelChoice{Key: of.Key, Domains: len(l.v.domains)}
 	if d := l.decision; d != nil {
 		c.Outcome, c.Score, c.Groups, c.Pods, c.Cascade = d.Outcome, d.Score, victimGroups(d), victimPods(d), d.Cascade
+		c.LostWork = d.LostWork
 		if d.Domain != nil {
 			c.Name, c.Others = d.Domain.Name, d.Domain.Others
 		}
@@ -184,8 +188,9 @@ func (c *LevelChoice) sentence(d *Decision, need int) string {
 }
 
 // difference returns a phrase for the additional cost of the cheapest domain of the level, compared
-// with the decision. It names the first criterion that differs. Lost work counts as in
-// [Score.LostWork], in steps and with a cost for each pod.
+// with the decision. It names the first criterion that differs. The comparison counts lost work in
+// steps and with a cost for each pod, but the phrase has the real device-hours. If these are not
+// higher, it names a later criterion that explains the cost.
 func (c *LevelChoice) difference(d *Decision) string {
 	less := noVictims()
 	if d.Score != nil {
@@ -196,12 +201,14 @@ func (c *LevelChoice) difference(d *Decision) string {
 		return verb(c.Score.BrokenBudgets-less.BrokenBudgets, "broken disruption budget more", "broken disruption budgets more")
 	case c.Score.HighestPriority > less.HighestPriority:
 		return fmt.Sprintf("%s, of priorities up to %d", plural(c.Pods, "pod"), c.Score.HighestPriority)
-	case c.Score.LostWork > less.LostWork:
-		return fmt.Sprintf("%.1f device-hours more", DeviceHours(c.Score.LostWork-less.LostWork))
+	case c.Score.LostWork > less.LostWork && c.LostWork > d.LostWork:
+		return hoursPhrase(c.LostWork-d.LostWork) + " more"
 	case groups > 0:
 		return verb(groups, "group more", "groups more")
 	case pods > 0:
 		return verb(pods, "pod more", "pods more")
+	case c.Score.LostWork > less.LostWork:
+		return fmt.Sprintf("%s, whose lost work counts more in whole steps", plural(c.Pods, "pod"))
 	case c.Score.PrioritySum > less.PrioritySum:
 		return fmt.Sprintf("%s of higher priorities", plural(c.Pods, "pod"))
 	case c.Score.BrokenGangs > less.BrokenGangs:

@@ -111,20 +111,11 @@ func sentence(d *Decision) string {
 		if len(d.BrokenGangs) > 0 {
 			msg += "; " + brokenPhrase(d.BrokenGangs)
 		}
-		if d.Score != nil && d.Score.LostWork > 0 {
-			msg += "; " + lostPhrase(d.LostWork)
+		if d.Preemptor.Order == OrderLostWork && d.LostWork > 0 {
+			msg += "; " + hoursPhrase(d.LostWork) + " of work are lost"
 		}
 		return msg + d.Domain.nextBest()
 	}
-}
-
-// lostPhrase returns a phrase for lost work. lost is in milli-device-seconds.
-func lostPhrase(lost int64) string {
-	hours := DeviceHours(lost)
-	if hours < 0.1 {
-		return "less than 0.1 device-hours of work are lost"
-	}
-	return fmt.Sprintf("%.1f device-hours of work are lost", hours)
 }
 
 // namedGangs is the maximum number of gangs that a message names.

@@ -67,12 +67,13 @@ func (s *stand) page() []answered {
 }
 
 // sameAside replaces the parts of an output that differ between clusters, such as times, ages and
-// random names. It removes the line about lost work, which the plugin prints only if the victims
-// have run for at least a second.
+// random names. It removes the line and the phrases about lost work, which exist only if the
+// victims have run for at least a second.
 func sameAside(answer string) string {
 	for _, aside := range []struct{ pattern, by string }{
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"}, {`\((\d+h)?(\d+m)?\d+s\)`, "(AGE)"}, {`<?\d+\.\d`, "HOURS"}, {`\b0 (GPU|device)-hours`, "HOURS $1-hours"},
 		{`(?m)^Lost: HOURS device-hours of its own work, HOURS in all\.\n`, ""},
+		{`; (less than )?HOURS device-hours of work are lost`, ""},
 		{`etl-[a-z0-9]{5}`, "etl-POD"}, {`node-\d`, "node-N"}, {` +`, " "},
 	} {
 		answer = regexp.MustCompile(aside.pattern).ReplaceAllString(answer, aside.by)
