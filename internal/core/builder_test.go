@@ -346,7 +346,7 @@ func randomUnit(b *build, pick chooser, sh randomShape, i, nodes int, size func(
 	}
 	u := Unit{
 		Namespace: "ns", Name: fmt.Sprintf("u%d", i), UID: fmt.Sprintf("uid-u%d", i), Priority: priority,
-		Group: count > 1,
+		Group: count > 1, Local: count == 1 && i%5 == 0,
 	}
 	for j := range count {
 		n := pick(nodes)

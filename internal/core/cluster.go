@@ -81,6 +81,8 @@ type RunningPod struct {
 	// Static is true for a static pod: the kubelet of its node runs it from a local file. A static
 	// pod has no group.
 	Static bool
+	// Local is true for a pod whose replacement can only run on the same node.
+	Local bool
 	// Role is the pod's role in its gang; nil for a gang without roles and for other pods.
 	Role *Role
 	// MinRuntime has the min-runtimes of the scheduler profile of the pod; nil for none.

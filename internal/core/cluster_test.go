@@ -22,7 +22,7 @@ func feed(t interface{ Fatalf(string, ...any) }, c *Cluster, s *Snapshot, node i
 			}
 			rp := RunningPod{
 				Pod: unit.Pods[i], Priority: unit.Priority, Toleration: unit.Toleration, Membership: unit.Membership,
-				Since: unit.Since, Running: unit.Running, Static: unit.Static, Role: unit.Role, MinRuntime: unit.MinRuntime,
+				Since: unit.Since, Running: unit.Running, Static: unit.Static, Local: unit.Local, Role: unit.Role, MinRuntime: unit.MinRuntime,
 			}
 			if unit.Group || unit.PodGroup != "" {
 				rp.Group = &Group{

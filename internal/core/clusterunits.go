@@ -42,7 +42,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 		u := Unit{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
 			Priority: rp.Priority, Start: pod.Start, Toleration: rp.Toleration, Membership: rp.Membership, Since: rp.Since,
-			Running: rp.Running, Static: rp.Static, RefusedUntil: rp.RefusedUntil, MinRuntime: rp.MinRuntime, Pods: c.alone(pod),
+			Running: rp.Running, Static: rp.Static, Local: rp.Local, RefusedUntil: rp.RefusedUntil, MinRuntime: rp.MinRuntime, Pods: c.alone(pod),
 		}
 		if g != nil {
 			u.MinRuntime = g.MinRuntime

@@ -288,6 +288,8 @@ func TestImportance(t *testing.T) {
 		},
 		"earlier start":        {base("z", func(u *Unit) { u.Start = 4 }), base("a")},
 		"not started is last":  {base("z"), base("a", func(u *Unit) { u.Start = 0 })},
+		"local before UID":     {base("z", func(u *Unit) { u.Local = true }), base("a")},
+		"start before local":   {base("z", func(u *Unit) { u.Start = 4 }), base("a", func(u *Unit) { u.Local = true })},
 		"UID":                  {base("a"), base("b")},
 		"name where UID fails": {base("a"), base("b", func(u *Unit) { u.UID = "a" })},
 	}

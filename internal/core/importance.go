@@ -31,6 +31,7 @@ func moreImportantOfEquals(a, b *Unit) int {
 		return c
 	}
 	return cmp.Or(
+		localFirst(a, b),
 		cmp.Compare(a.UID, b.UID),
 		cmp.Compare(a.Namespace, b.Namespace),
 		cmp.Compare(a.Name, b.Name),
@@ -78,6 +79,18 @@ func surplusLast(a, b *Unit) int {
 	case a.Surplus == b.Surplus:
 		return 0
 	case b.Surplus:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// localFirst puts pods whose replacements can only run on the same node before other units.
+func localFirst(a, b *Unit) int {
+	switch {
+	case a.Local == b.Local:
+		return 0
+	case a.Local:
 		return -1
 	default:
 		return 1

@@ -107,6 +107,10 @@ type Unit struct {
 	// Static is true for a static pod, which the kubelet of its node runs from a local file. It is
 	// never a victim.
 	Static bool
+	// Local is true for a pod whose replacement can only run on the same node, such as the pod of a
+	// DaemonSet. Among otherwise equal units, other pods are evicted first, because their
+	// replacements can run elsewhere.
+	Local bool
 	// Surplus is true for a surplus member: its gang has more than minCount members, and enough
 	// other members with the same role. Surplus members are evicted before other units of equal
 	// priority.

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -407,12 +410,21 @@ func isStatic(pod *corev1.Pod) bool {
 	return mirrors
 }
 
+// isLocal reports whether the replacement of a pod can only run on the same node: the pod belongs to
+// a DaemonSet.
+func isLocal(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, appsv1.GroupName+"/")
+}
+
 // running returns a pod with the facts that the core needs to form units. key is the group of the
 // pod; empty for none. A static pod forms a separate unit, because evicting its group does not
 // remove it.
 func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, groups map[types.NamespacedName]*core.Group) core.RunningPod {
 	cp.Progress = c.progress(pod, key)
-	rp := core.RunningPod{Pod: cp, Priority: corev1helpers.PodPriority(pod), Running: pod.Status.Phase == corev1.PodRunning, Static: isStatic(pod)}
+	rp := core.RunningPod{
+		Pod: cp, Priority: corev1helpers.PodPriority(pod), Running: pod.Status.Phase == corev1.PodRunning, Static: isStatic(pod), Local: isLocal(pod),
+	}
 	if key.Name != "" && !rp.Static {
 		g, known := groups[key]
 		if !known {

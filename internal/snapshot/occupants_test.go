@@ -21,7 +21,7 @@ func TestFingerprintHasAll(t *testing.T) {
 		// RaisedBy is already included in the priority. Only messages use it.
 		"Group.RaisedBy": true,
 		// These fields only change the order of victims.
-		"Pod.Start": true, "Pod.Budgets": true, "Pod.Progress": true, "Group.Start": true, "Group.Stops": true,
+		"Pod.Start": true, "Pod.Budgets": true, "Pod.Progress": true, "Local": true, "Group.Start": true, "Group.Stops": true,
 	}
 	o := newOccupants()
 	base := func() *core.RunningPod {

@@ -108,6 +108,8 @@ type StateUnit struct {
 	Running bool `json:"running,omitempty"`
 	// Static is true for a pod that the kubelet of its node runs without the API server.
 	Static bool `json:"static,omitempty"`
+	// Local is true for a pod whose replacement can only run on the same node.
+	Local bool `json:"local,omitempty"`
 	// RefusedUntil is the end of the protection of a unit whose deletion was refused; 0 if no
 	// deletion was refused.
 	RefusedUntil int64 `json:"refusedUntil,omitempty"`
@@ -309,7 +311,7 @@ func (d *describer) units() []StateUnit {
 		}
 		unit := StateUnit{
 			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, PodGroup: u.PodGroup, GroupName: u.GroupName, Priority: u.OwnPriority(),
-			RaisedBy: u.RaisedBy, Lacks: u.Lacks, Stale: u.Stale, Start: u.Start, Since: u.Since, Surplus: u.Surplus, Running: u.Running, Static: u.Static, RefusedUntil: u.RefusedUntil, Pods: make([]StatePod, len(u.Pods)),
+			RaisedBy: u.RaisedBy, Lacks: u.Lacks, Stale: u.Stale, Start: u.Start, Since: u.Since, Surplus: u.Surplus, Running: u.Running, Static: u.Static, Local: u.Local, RefusedUntil: u.RefusedUntil, Pods: make([]StatePod, len(u.Pods)),
 			Stops: u.Stops.Count, StoppedAt: u.Stops.Last,
 		}
 		if u.Role != nil {
