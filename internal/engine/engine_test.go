@@ -179,7 +179,7 @@ func lateEvents(group workload.Key) []func(*Engine, UID) {
 		both(func(e *Engine, key workload.Key) { e.Waits.WaitUntil(key, c, at(1)) })
 	}
 	both(func(e *Engine, key workload.Key) { e.Waits.Gather(key, at(1)) })
-	both(func(e *Engine, key workload.Key) { e.Waits.WaitForVictims(key, victims, map[string]bool{"v": true}) })
+	both(func(e *Engine, key workload.Key) { e.Waits.WaitForVictims(key, victims, workload.Requires("v")) })
 	both(func(e *Engine, key workload.Key) { e.Waits.RetryAtEach(key, victims) })
 	both(func(e *Engine, key workload.Key) { e.Waits.StartEviction(key) })
 	both(func(e *Engine, key workload.Key) { e.Waits.Failed(key, Backing{time.Second, time.Minute}) })

@@ -132,7 +132,7 @@ func stepsOfAGang() []step {
 	add("a preemption", func(e *Engine) {
 		e.Unbound.Preempts(group)
 		e.Crashes.Preempts(group, CrashLimit{Starts: 1, Backing: doubling}, at(0))
-		e.Waits.WaitForVictims(group, []string{"v", "w"}, map[string]bool{"v": true})
+		e.Waits.WaitForVictims(group, []string{"v", "w"}, workload.Requires("v"))
 		e.Waits.StartEviction(group)
 	})
 	add("a failed call", func(e *Engine) { e.Waits.WaitUntil(group, Backoff, at(1)) })
@@ -209,7 +209,7 @@ func (e *Engine) describe() string {
 				}
 			}
 			if w.victims != nil {
-				line += fmt.Sprint(" victims ", len(w.victims.left), len(w.victims.needed), len(w.victims.gone))
+				line += fmt.Sprint(" victims ", len(w.victims.left), len(w.victims.shortages), len(w.victims.gone))
 			}
 			line += fmt.Sprint(" ", w.making != nil, w.failures)
 		}

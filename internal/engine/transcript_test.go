@@ -113,7 +113,7 @@ func sentences() []sentence {
 		}),
 		report(`(\w+) waits for victims (.*)`, func(s *transcript, w []string) {
 			victims := strings.Fields(w[1])
-			s.engine.Waits.WaitForVictims(named(w[0]), victims, map[string]bool{victims[len(victims)-1]: true})
+			s.engine.Waits.WaitForVictims(named(w[0]), victims, workload.Requires(victims[len(victims)-1]))
 		}),
 		report(`(\w+) waits (\d+) s for (\w+)`, func(s *transcript, w []string) {
 			s.engine.Waits.WaitUntil(named(w[0]), causeNamed(w[2]), at(float64(s.now+number(w[1]))))

@@ -126,7 +126,7 @@ func TestForgetEndsEverything(t *testing.T) {
 	for c := range causes {
 		l.WaitUntil(x, c, atSecond(int(c)))
 	}
-	l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true})
+	l.WaitForVictims(x, []string{"a", "b"}, workload.Requires("a"))
 	l.StartEviction(x)
 	l.Failed(x, Backing{})
 	e.Turns.Enter(admission.Waiter{Key: x, Queue: "q"}, atSecond(0))
@@ -228,13 +228,27 @@ func TestVictims(t *testing.T) {
 		},
 		"pods that are needed": {
 			func(l *Waits) {
-				l.WaitForVictims(x, []string{"a", "b", "c", "d"}, map[string]bool{"a": true, "b": true, "elsewhere": true})
+				l.WaitForVictims(x, []string{"a", "b", "c", "d"}, workload.Requires("a", "b", "elsewhere"))
 			},
 			[]step{{"a", nil, false}, {"c", nil, false}, {"b", []workload.Key{x}, true}, {"d", []workload.Key{x}, false}},
 		},
+		"more places than the workload can spare": {
+			func(l *Waits) {
+				l.WaitForVictims(x, []string{"a", "b", "c", "d"}, []workload.Shortage{{Spare: 1, Pods: map[string]workload.Occupied{
+					"a": {Node: "n", Places: 1}, "b": {Node: "m", Places: 1}, "c": {Node: "m", Places: 1}, "d": {Node: "o", Places: 2},
+				}}})
+			},
+			[]step{{"d", nil, false}, {"b", nil, false}, {"c", []workload.Key{x}, true}, {"a", []workload.Key{x}, false}},
+		},
+		"two shortages": {
+			func(l *Waits) {
+				l.WaitForVictims(x, []string{"a", "b", "c"}, slices.Concat(workload.Requires("a"), workload.Requires("b")))
+			},
+			[]step{{"a", nil, false}, {"b", []workload.Key{x}, true}, {"c", []workload.Key{x}, false}},
+		},
 		"pods that are needed no longer": {
 			func(l *Waits) {
-				l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true, "b": true})
+				l.WaitForVictims(x, []string{"a", "b"}, workload.Requires("a", "b"))
 				// The node has grown since.
 				l.WaitForVictims(x, []string{"a", "b"}, nil)
 			},
@@ -242,7 +256,7 @@ func TestVictims(t *testing.T) {
 		},
 		"those in the way, until others go": {
 			func(l *Waits) {
-				l.WaitForVictims(x, []string{"a"}, map[string]bool{"a": true})
+				l.WaitForVictims(x, []string{"a"}, workload.Requires("a"))
 				// The set has a new pod. The room of that pod may be enough, so no pod is needed
 				// any more.
 				l.WaitForVictims(x, []string{"a", "b"}, nil)
@@ -278,7 +292,7 @@ func TestVictimsForOne(t *testing.T) {
 	x, y := podNamed("x"), podNamed("y")
 	e := newWorld()
 	l := e.Waits
-	l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true, "b": true})
+	l.WaitForVictims(x, []string{"a", "b"}, workload.Requires("a", "b"))
 	l.WaitForVictims(y, []string{"a"}, nil)
 	type word struct{ awaited, worthIt bool }
 	for _, s := range []struct {
@@ -354,7 +368,7 @@ func TestNothingIsLost(t *testing.T) {
 				}
 			},
 			"victims": func(t *rapid.T) {
-				l.WaitForVictims(key.Draw(t, "key"), rapid.SliceOfDistinct(uid, rapid.ID).Draw(t, "pods"), map[string]bool{"a": true})
+				l.WaitForVictims(key.Draw(t, "key"), rapid.SliceOfDistinct(uid, rapid.ID).Draw(t, "pods"), workload.Requires("a"))
 			},
 			"gone":   func(t *rapid.T) { goneOf(l, uid.Draw(t, "pod")) },
 			"stays":  func(t *rapid.T) { staysOf(l, uid.Draw(t, "pod")) },
@@ -413,9 +427,9 @@ func TestLeaveToVictims(t *testing.T) {
 		want  bool
 	}{
 		"it waits for nothing":            {waits: func(*Waits) {}},
-		"one that is needed is left":      {waits: func(l *Waits) { l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true}) }, want: true},
+		"one that is needed is left":      {waits: func(l *Waits) { l.WaitForVictims(x, []string{"a", "b"}, workload.Requires("a")) }, want: true},
 		"one that is not needed is left":  {waits: func(l *Waits) { l.WaitForVictims(x, []string{"a"}, nil) }},
-		"the one that was needed is gone": {waits: func(l *Waits) { l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true}); goneOf(l, "a") }},
+		"the one that was needed is gone": {waits: func(l *Waits) { l.WaitForVictims(x, []string{"a", "b"}, workload.Requires("a")); goneOf(l, "a") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -450,7 +464,7 @@ func TestDepartureEndsTheLook(t *testing.T) {
 		"the queue hears of it":            {then: func(e *Engine) { e.Waits.GoneFor(x, "a") }},
 		"all go":                           {then: func(e *Engine) { goneOf(e.Waits, "b"); goneOf(e.Waits, "a") }},
 		"one stays":                        {then: func(e *Engine) { staysOf(e.Waits, "b") }},
-		"it is decided to wait for others": {then: func(e *Engine) { e.Waits.WaitForVictims(x, []string{"c"}, map[string]bool{"c": true}) }},
+		"it is decided to wait for others": {then: func(e *Engine) { e.Waits.WaitForVictims(x, []string{"c"}, workload.Requires("c")) }},
 		"it waits for none any more":       {then: func(e *Engine) { e.Waits.ResolveVictims(x) }},
 		"it has its place":                 {then: func(e *Engine) { e.Step(at(0), WorkloadPlaced{x}) }},
 	} {
@@ -458,7 +472,7 @@ func TestDepartureEndsTheLook(t *testing.T) {
 			t.Parallel()
 			e := newWorld()
 			l := e.Waits
-			l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true})
+			l.WaitForVictims(x, []string{"a", "b"}, workload.Requires("a"))
 			l.LeaveToVictims(x, start)
 			c.then(e.Engine)
 			if got := len(dueOf(l, start.Add(goingTime))); got != c.want {
@@ -498,10 +512,10 @@ func TestRetryAtEach(t *testing.T) {
 	e := newWorld()
 	l := e.Waits
 	one, other := podNamed("x"), podNamed("y")
-	l.WaitForVictims(one, []string{"v"}, map[string]bool{"v": true})
+	l.WaitForVictims(one, []string{"v"}, workload.Requires("v"))
 	l.RetryAtEach(one, []string{"x", "y"})
 	l.RetryAtEach(other, []string{"x"})
-	if !l.WaitsForVictim(other, "x") || !l.WaitsForVictims(other) || l.NeedsVictims(other) {
+	if !l.WaitsForVictim(other, "x") || !l.WaitsForVictims(other) || l.IsShort(other) {
 		t.Error("The other one does not wait for x, or needs it gone")
 	}
 	if !l.ShareVictims(one, other) {

@@ -9,16 +9,18 @@ import (
 )
 
 // pendingVictims has the UIDs of the pods that a workload waits for. left has the pods that still
-// exist, and gone has the pods that do not. needed and each are subsets of left:
-//
-//   - The workload certainly has no room while any pod of needed exists.
-//   - The end of any single pod in each is a reason to retry.
-type pendingVictims struct{ left, needed, each, gone map[string]bool }
+// exist, and gone has the pods that do not. each is a subset of left: the end of any single one of
+// these pods is a reason to retry. The workload certainly has no room while there are shortages.
+type pendingVictims struct {
+	left, each, gone map[string]bool
+	shortages        []*shortage
+}
 
 // WaitForVictims records the terminating pods that a workload waits for. They replace the pods of
-// an earlier call. The workload certainly has no room until all needed pods are gone, but may have
-// room before the other pods are gone.
-func (w *Waits) WaitForVictims(key workload.Key, pods []string, needed map[string]bool) {
+// an earlier call. The workload certainly has no room while any of the shortages lasts. It may have
+// room before all pods are gone. Pods of a shortage that are not among the given pods count as
+// gone.
+func (w *Waits) WaitForVictims(key workload.Key, pods []string, shortages []workload.Shortage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e, ok := w.entryOf(key)
@@ -30,14 +32,15 @@ func (w *Waits) WaitForVictims(key workload.Key, pods []string, needed map[strin
 		w.tidy(e)
 		return
 	}
-	v := &pendingVictims{left: make(map[string]bool, len(pods)), needed: make(map[string]bool), gone: make(map[string]bool)}
-	e.victims = v
+	e.victims = newPendingVictims(len(pods))
 	for _, uid := range pods {
-		if needed[uid] {
-			v.needed[uid] = true
-		}
 		w.awaitVictim(e, uid)
 	}
+	e.victims.shortages = newShortages(shortages, e.victims.left)
+}
+
+func newPendingVictims(count int) *pendingVictims {
+	return &pendingVictims{left: make(map[string]bool, count), gone: make(map[string]bool)}
 }
 
 // RetryAtEach adds pods to the pods that a workload waits for. The end of any single one of them is
@@ -53,7 +56,7 @@ func (w *Waits) RetryAtEach(key workload.Key, pods []string) {
 		return
 	}
 	if e.victims == nil {
-		e.victims = &pendingVictims{left: make(map[string]bool, len(pods)), needed: make(map[string]bool), gone: make(map[string]bool)}
+		e.victims = newPendingVictims(len(pods))
 	}
 	if e.victims.each == nil {
 		e.victims.each = make(map[string]bool, len(pods))
@@ -85,13 +88,13 @@ func (w *Waits) WaitsForVictims(key workload.Key) bool {
 // scheduler retries the workload and reports the names of the victims.
 const goingTime = time.Second
 
-// LeaveToVictims records a Going cause for a workload if a needed pod still exists. Until that pod
-// is gone, a retry would fail. The cause ends after goingTime at the latest. LeaveToVictims returns
-// false if no needed pod is left.
+// LeaveToVictims records a Going cause for a workload if a shortage lasts. Until it ends, a retry
+// would fail. The cause ends after goingTime at the latest. LeaveToVictims returns false if no
+// shortage lasts.
 func (w *Waits) LeaveToVictims(key workload.Key, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.needsVictims(key) {
+	if !w.isShort(key) {
 		return false
 	}
 	w.await(key, Going, now.Add(goingTime))
@@ -99,26 +102,31 @@ func (w *Waits) LeaveToVictims(key workload.Key, now time.Time) bool {
 	return true
 }
 
-// NeedsVictims reports whether a needed pod still exists; see [Waits.WaitForVictims].
-func (w *Waits) NeedsVictims(key workload.Key) bool {
+// IsShort reports whether a shortage of a workload lasts; see [Waits.WaitForVictims].
+func (w *Waits) IsShort(key workload.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.needsVictims(key)
+	return w.isShort(key)
 }
 
-// NeededVictims returns the UIDs of the needed pods that still exist, in any order.
-func (w *Waits) NeededVictims(key workload.Key) []string {
+// NeededVictims returns the UIDs of the pods that must terminate before a workload has room, in any
+// order.
+func (w *Waits) NeededVictims(key workload.Key) (needed []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.needsVictims(key) {
+	if !w.isShort(key) {
 		return nil
 	}
-	return slices.Collect(maps.Keys(w.entry(key).victims.needed))
+	for _, s := range w.entry(key).victims.shortages {
+		needed = s.appendNeeded(needed)
+	}
+	slices.Sort(needed)
+	return slices.Compact(needed)
 }
 
-func (w *Waits) needsVictims(key workload.Key) bool {
+func (w *Waits) isShort(key workload.Key) bool {
 	e := w.entry(key)
-	return e != nil && e.victims != nil && len(e.victims.needed) > 0
+	return e != nil && e.victims != nil && len(e.victims.shortages) > 0
 }
 
 // WaitsForVictim reports whether a workload waits for a pod to terminate.
@@ -161,8 +169,8 @@ func (w *Waits) resolveVictims(key workload.Key) {
 }
 
 // gone records that a pod no longer exists, and returns the workloads to retry, sorted. A workload
-// is retried if the pod was its last pod, its last needed pod, or a pod of RetryAtEach. The caller
-// holds the lock.
+// is retried if the pod was its last pod or a pod of RetryAtEach, or if its last shortage ends. The
+// caller holds the lock.
 func (w *Waits) gone(uid string) []workload.Key {
 	var free []workload.Key
 	for _, key := range slices.SortedFunc(maps.Keys(w.byVictim[uid]), workload.Key.Compare) {
@@ -175,7 +183,7 @@ func (w *Waits) gone(uid string) []workload.Key {
 
 // GoneFor records for one workload that a pod no longer exists, as [VictimGone] does for all.
 // awaited is true if the workload waits or waited for the pod. worthIt is true if a retry may
-// succeed: no needed pod is left, or RetryAtEach added the pod.
+// succeed: no shortage lasts, or RetryAtEach added the pod.
 func (w *Waits) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,7 +198,7 @@ func (w *Waits) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
 	if v.left[uid] {
 		w.depart(e, uid)
 	}
-	return true, len(v.needed) == 0 || v.each[uid]
+	return true, len(v.shortages) == 0 || v.each[uid]
 }
 
 // stays records that a pod will not terminate. If a workload waits for the pod, stays ends the
@@ -206,12 +214,15 @@ func (w *Waits) stays(uid string) []workload.Key {
 }
 
 // depart records, for one workload, that a pod no longer exists. It reports whether the workload
-// must be retried: the pod was the last pod, the last needed pod, or a pod of RetryAtEach.
+// must be retried: the pod was the last pod or a pod of RetryAtEach, or the last shortage ends.
 func (w *Waits) depart(e *entry, uid string) (last bool) {
 	v := e.victims
-	needed := v.needed[uid]
+	short := len(v.shortages) > 0
 	delete(v.left, uid)
-	delete(v.needed, uid)
+	v.shortages = slices.DeleteFunc(v.shortages, func(s *shortage) bool {
+		s.remove(uid)
+		return !s.lasts()
+	})
 	v.gone[uid] = true
 	w.release(e, uid)
 	if len(v.left) == 0 {
@@ -219,7 +230,7 @@ func (w *Waits) depart(e *entry, uid string) (last bool) {
 		w.tidy(e)
 		return true
 	}
-	if last = needed && len(v.needed) == 0; last {
+	if last = short && len(v.shortages) == 0; last {
 		w.resolve(e, Going)
 	}
 	return last || v.each[uid]

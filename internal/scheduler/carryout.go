@@ -25,6 +25,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/pauses"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // carryOut applies a decision for a preemptor that does not fit on any node now. pod is the
@@ -263,7 +264,7 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	for i, pod := range pods {
 		uids[i] = string(pod.UID)
 	}
-	p.sched.waits.WaitForVictims(key, uids, p.needed(made, pods))
+	p.sched.waits.WaitForVictims(key, uids, p.shortages(made, pods))
 	related := make([]string, len(made.related))
 	for i, pod := range made.related {
 		related[i] = string(pod.UID)
@@ -435,28 +436,29 @@ func (made *cycleDecision) leaving(nodes map[types.UID]string) []*corev1.Pod {
 	return slices.Concat(made.victims, made.view.Disrupted(sets.New(slices.Collect(maps.Values(nodes))...)))
 }
 
-// needed returns the UIDs of the pods that must terminate before the preemptor has room, on its
-// nodes ([core.Snapshot.Needed]) or below the limit of its queue. At a limit, every victim that is
-// a single pod is needed, because otherwise the core would have reprieved it. It stays needed when
-// the preemptor is retried, because then it is no victim of the decision. Victims that are not
+// shortages returns the reasons why the preemptor has no room yet, on its nodes
+// ([core.Snapshot.Shortages]) or below the limit of its queue. At a limit, every victim that is a
+// single pod must terminate, because otherwise the core would have reprieved it. This stays so when
+// the preemptor is retried, because then the pod is no victim of the decision. Victims that are not
 // bound are left out: they return to the queue, and no informer reports that.
-func (p *Plugin) needed(made *cycleDecision, pods []*corev1.Pod) map[string]bool {
-	needed := made.view.Cluster.Needed(&made.decision)
+func (p *Plugin) shortages(made *cycleDecision, pods []*corev1.Pod) []workload.Shortage {
+	shortages := made.view.Cluster.Shortages(&made.decision)
 	if made.pre.atLimit {
-		for _, uid := range p.sched.waits.NeededVictims(made.pre.key) {
-			needed[uid] = true
-		}
+		needed := p.sched.waits.NeededVictims(made.pre.key)
 		for i := range made.decision.Victims {
 			if of := made.decision.Victims[i].Pods; len(of) == 1 {
-				needed[of[0].UID] = true
+				needed = append(needed, of[0].UID)
 			}
 		}
+		shortages = append(shortages, workload.Requires(needed...)...)
 	}
 	for _, pod := range pods {
 		now, err := p.sched.index.Pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID || now.Spec.NodeName == "" {
-			delete(needed, string(pod.UID))
+			for i := range shortages {
+				delete(shortages[i].Pods, string(pod.UID))
+			}
 		}
 	}
-	return needed
+	return shortages
 }

@@ -52,3 +52,32 @@ func TestSurplusDelaysNoGang(t *testing.T) {
 		})
 	}
 }
+
+// TestElasticGangWaitsForEnoughVictims checks a gang that needs three of six nodes. Each node has a
+// terminating pod. The gang is planned again once three of these pods are gone, and not earlier.
+func TestElasticGangWaitsForEnoughVictims(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(6, "1")...)
+	victims := make([]*corev1.Pod, 6)
+	for i := range victims {
+		victims[i] = on(pod(fmt.Sprint("v-", i), "", "1", 0), fmt.Sprint("node-", i))
+		r.create(victims[i])
+		r.terminate(victims[i].Name, time.Now())
+	}
+	r.gangOf("g", 3, 10)
+	r.create(members("g", 6, "1", 10)...)
+	group := gangKey(key("g"))
+	r.eventually("the gang waits for all victims", func() bool { r.cycles(); return r.sched.waits.IsShort(group) })
+	waits := func() int { return r.counted("reprieve_preemption_attempts_total", "result", "fits") }
+	before := waits()
+	for _, victim := range victims[:2] {
+		r.remove(victim)
+		r.awaitHandlers()
+		r.cycles()
+	}
+	if n := waits() - before; n > 0 {
+		t.Errorf("The gang was planned %d times, and it lacks room for a member", n)
+	}
+	r.remove(victims[2])
+	r.eventually("three members are placed", func() bool { r.cycles(); return r.bound(6) == 3 })
+}

@@ -446,7 +446,7 @@ func TestNodeThatGrowsWhileVictimsLeave(t *testing.T) {
 		r.eventually("no victim is needed", func() bool {
 			r.cycles()
 			key := r.sched.index.KeyOf(p)
-			return r.sched.waits.WaitsForVictims(key) && !r.sched.waits.NeedsVictims(key)
+			return r.sched.waits.WaitsForVictims(key) && !r.sched.waits.IsShort(key)
 		})
 		r.remove(on(pod("v-1", "", "1", 0), "node-0"))
 		r.waitBound(p.Name)

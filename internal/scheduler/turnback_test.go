@@ -108,7 +108,7 @@ func TestVictimsThatAreNotBoundAreTurnedBack(t *testing.T) {
 			if len(order.Victims) != 1 {
 				t.Fatalf("Victims are %v", order.Victims)
 			}
-			if r.sched.waits.NeedsVictims(podKey(p)) {
+			if r.sched.waits.IsShort(podKey(p)) {
 				t.Error("It waits for a victim of whose departure no informer tells")
 			}
 			for _, v := range order.Victims {

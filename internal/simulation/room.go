@@ -144,8 +144,8 @@ func (s *simulation) await(j *job, d *core.Decision, promises []reservation, vic
 			}
 		}
 	}
-	// The snapshot lacks the reservations of other jobs. So Needed may return too few pods.
-	s.engine.Waits.WaitForVictims(j.key, uids, s.cluster.Snapshot().Needed(d))
+	// The snapshot lacks the reservations of other jobs. So Shortages may return too few pods.
+	s.engine.Waits.WaitForVictims(j.key, uids, s.cluster.Snapshot().Shortages(d))
 }
 
 // promise replaces the reservations of a job. If that frees room, it retries the jobs that are

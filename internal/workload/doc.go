@@ -3,7 +3,7 @@
 //
 // A [Key] identifies a workload in all parts of the scheduler and in simulations. A [Standing] is a
 // workload's priority and queue. [Standing.KeepsFrom] decides which of two workloads may use
-// reserved room.
+// reserved room. A [Shortage] is the reason why a workload has no room yet.
 //
 // [SystemCritical] is the lowest priority that the rules of queues do not affect. [IsGPU]
 // recognizes GPU resources.
