@@ -200,6 +200,13 @@ DEPTH ?= 8
 explore: ## Try all orders of DEPTH events on the records of the engine (a minute; each further event takes four times as long).
 	$(STATIC) go test -timeout 4h ./internal/engine -run '^TestEveryOrder$$' -v -args -engine.depth=$(DEPTH)
 
+# The number of random sequences of events that wakeups plays.
+SEQUENCES ?= 2500
+
+.PHONY: wakeups
+wakeups: ## Play SEQUENCES random sequences of events on a scheduler, and look for workloads that it does not retry (half a second each).
+	$(STATIC) go test -timeout 4h ./internal/scheduler -run '^TestNoLostWakeup$$' -v -args -scheduler.sequences=$(SEQUENCES)
+
 .PHONY: kill-points
 kill-points: build ## Kill the scheduler, API server and etcd at POINTS points of evictions, by SEED (about 5 s each).
 	go test ./test/integration/crash -run '^(TestKillPoints|TestOldLeader)$$' -timeout 4h -v -args -kill-points $(POINTS) -kill-seed $(SEED)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
@@ -77,7 +78,7 @@ func TestMinCountThatChanges(t *testing.T) {
 
 // changing is a Derived of one gang whose needs a test changes. Members have the roles of [roles].
 type changing struct {
-	underived
+	cluster.Underived
 	now atomic.Pointer[sized]
 }
 

@@ -66,13 +66,21 @@ type world struct {
 	// versions counts the versions of pods.
 	versions atomic.Int64
 	log      []string
+	// derived are the derived groups and the roles of pods; nil for none.
+	derived cluster.Derived
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldOf(t, nil)
+}
+
+// newWorldOf is newWorld with derived groups.
+func newWorldOf(t *testing.T, derived cluster.Derived) *world {
+	t.Helper()
 	c := &world{
 		t: t, client: clientWith(nodes(3, "3")...), groups: &groups{all: map[types.NamespacedName]*gang.Group{}},
-		queues: map[string]*v1alpha1.Queue{},
+		queues: map[string]*v1alpha1.Queue{}, derived: derived,
 	}
 	c.client.PrependReactor("patch", "pods", c.patch)
 	for i := range 6 {
@@ -119,7 +127,7 @@ func (c *world) start() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
 	statuses := podstatus.New(ctx, c.client, c.client, flowcontrol.NewFakeAlwaysRateLimiter(), clock.RealClock{})
 	go statuses.Run()
-	c.r = newRigOn(c.t, c.client, c.groups, schedulerYAML, nil, func(in *Inputs) { in.Statuses = statuses })
+	c.r = newRigOn(c.t, c.client, c.groups, schedulerYAML, nil, func(in *Inputs) { in.Statuses, in.Derived = statuses, c.derived })
 	stop := c.r.stop
 	c.r.stop = func() { stop(); cancel() }
 	c.t.Cleanup(cancel)
@@ -494,20 +502,29 @@ func checks(t *testing.T, count string) func() {
 	return func() { set(before) }
 }
 
-// TestPromisesEndWithTheirReason checks reservations during random events. Room may be reserved
-// only for pods that wait until the room is free, or that are being placed. Nominations and
-// verdicts must agree with the reservations.
-func TestPromisesEndWithTheirReason(t *testing.T) {
+// prepareSequences changes the state of the process so that each sequence can have a virtual clock.
+// The test must not be parallel.
+func prepareSequences(t *testing.T) {
+	t.Helper()
 	// The scheduler starts one goroutine for the signals of the process. Start it here, so that it
 	// does not belong to a single sequence.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR2)
-	defer signal.Stop(signals)
 	// The error handlers sleep between two errors. They use the clock of the sequence in which the
 	// last error occurred, so remove them.
 	handlers := utilruntime.ErrorHandlers
-	utilruntime.ErrorHandlers = nil                         //nolint:reassign // There is no other way, and no other test runs.
-	defer func() { utilruntime.ErrorHandlers = handlers }() //nolint:reassign // See above.
+	utilruntime.ErrorHandlers = nil //nolint:reassign // There is no other way, and no other test runs.
+	t.Cleanup(func() {
+		signal.Stop(signals)
+		utilruntime.ErrorHandlers = handlers //nolint:reassign // See above.
+	})
+}
+
+// TestPromisesEndWithTheirReason checks reservations during random events. Room may be reserved
+// only for pods that wait until the room is free, or that are being placed. Nominations and
+// verdicts must agree with the reservations.
+func TestPromisesEndWithTheirReason(t *testing.T) {
+	prepareSequences(t)
 	t.Cleanup(checks(t, "30"))
 	one := rapid.Custom(func(t *rapid.T) happening {
 		n := rapid.IntRange(0, 23)
