@@ -13,8 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/playground"
-	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 // merge applies a JSON merge patch to an object in the test's namespace, as the tenant.
@@ -56,16 +54,7 @@ func (e *env) used(queue string, cpus int64) {
 // while no scheduler runs and no admission policy is installed. The new scheduler must count the
 // work by the state at the time of its placement.
 func TestSealSurvivesARestart(t *testing.T) {
-	root := stage.New(t, playground.Options{Scheduler: playground.SchedulerOptions{Path: playground.NoScheduler}})
-	root.CreateClasses(priorityClasses)
-	options, err := install(t.Context(), root, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	scheduler, err := root.Run.StartScheduler(t.Context(), playground.Scheduler, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, scheduler := newOwn(t)
 	s := root.In(t)
 	unguard(s)
 	e := envOf(t, s)
