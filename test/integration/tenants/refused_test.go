@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -38,15 +37,7 @@ func newWorking(t *testing.T) *working {
 	e.running("training-0", "low", "a", 1, inGroup("training"))
 	e.running("single", "low", "a", 1, inQueue(e.team))
 	e.running("prefill-0", "low", "a", 1, inGroup("prefill"))
-	e.Create(&corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "no-high"},
-		Spec: corev1.ResourceQuotaSpec{
-			Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")},
-			ScopeSelector: &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{
-				ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{"high"},
-			}}},
-		},
-	})
+	e.forbidHigh()
 	return e
 }
 
