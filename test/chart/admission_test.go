@@ -144,6 +144,45 @@ func TestPolicyOnPlacedPods(t *testing.T) {
 	}
 }
 
+// TestPodSize checks the admission policy for the size of pods: it must apply to the profiles of the
+// release and have the configured bound, unless the values disable it.
+func TestPodSize(t *testing.T) {
+	t.Parallel()
+	const policy = "pod-size.reprieve.dev"
+	for name, c := range map[string]struct{ values, whose, bound string }{
+		"by default":   {"", "object.spec.schedulerName in ['reprieve-scheduler']", "variables.metadata <= 65536 ||"},
+		"with a bound": {"podSize: {metadata: 131072}", "object.spec.schedulerName in ['reprieve-scheduler']", "variables.metadata <= 131072 ||"},
+		"with two profiles": {
+			"profiles: [{schedulerName: a}, {schedulerName: b, args: {queueLabelKey: team.example/queue}}]",
+			"object.spec.schedulerName in ['a', 'b']", "variables.metadata <= 65536 ||",
+		},
+		"disabled": {"podSize: {enabled: false}", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := render(t, c.values, cluster{namespace: namespace})
+			o, bound := all["ValidatingAdmissionPolicy  "+policy], all["ValidatingAdmissionPolicyBinding  "+policy]
+			if want := c.whose != ""; (o != nil) != want || (bound != nil) != want {
+				t.Fatalf("there is the policy: %t, and its binding: %t, want %t", o != nil, bound != nil, want)
+			}
+			if o == nil {
+				return
+			}
+			if got := o.condition("is-for-reprieve"); got != c.whose {
+				t.Errorf("its profiles are %q, want %q", got, c.whose)
+			}
+			validations, _ := o.at("spec", "validations").([]any)
+			first, _ := validations[0].(map[string]any)
+			if got, _ := first["expression"].(string); !strings.HasPrefix(got, c.bound) {
+				t.Errorf("its bound is %q, want %q", got, c.bound)
+			}
+			if got, _ := first["messageExpression"].(string); !strings.Contains(got, strings.Fields(c.bound)[2]+" bytes") {
+				t.Errorf("its message is %q", got)
+			}
+		})
+	}
+}
+
 // TestSystemClasses checks that only PodGroups and Workloads in the configured namespaces may use
 // the system's PriorityClasses, unless the values disable this restriction.
 func TestSystemClasses(t *testing.T) {

@@ -407,8 +407,8 @@ func testTolerationWarning(t *testing.T, c *cluster) {
 // the policies.
 func testTypeChecks(t *testing.T, c *cluster) {
 	policies := c.manifests.ofKind("ValidatingAdmissionPolicy")
-	if len(policies) != 19 {
-		t.Errorf("there are %d policies, the tests know of 19", len(policies))
+	if len(policies) != 20 {
+		t.Errorf("there are %d policies, the tests know of 20", len(policies))
 	}
 	requireTypesChecked(t, c, policies)
 }

@@ -39,6 +39,7 @@ func TestTenant(t *testing.T) {
 	t.Run("pods", func(t *testing.T) { testPlacedPods(t, c, tenant) })
 	t.Run("deleting groups", func(t *testing.T) { testGroupDeletion(t, c, tenant) })
 	t.Run("the size of groups", func(t *testing.T) { testGroupSize(t, c, tenant) })
+	t.Run("the size of pods", func(t *testing.T) { testPodSize(t, c, tenant) })
 	t.Run("the cluster's controllers", func(t *testing.T) { testControllersPass(t, c, tenant) })
 	t.Run("queue owners", func(t *testing.T) { testQueueOwner(t, c) })
 	t.Run("a namespace", func(t *testing.T) { testNamespaceGoes(t, c) })

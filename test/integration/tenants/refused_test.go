@@ -86,6 +86,9 @@ func (e *working) attempts() map[string]attempt {
 	large.Annotations = map[string]string{"example.com/a": strings.Repeat("x", 70<<10)}
 	largeTree := e.tree("large", "low")
 	largeTree.Annotations = large.Annotations
+	largePod := newPodOn(e.env, "large", "low", "a")
+	largePod.Annotations = large.Annotations
+	filled := fmt.Sprintf(`{"metadata":{"annotations":{"example.com/a":%q}}}`, strings.Repeat("x", 70<<10))
 	sealed := `{"metadata":{"annotations":{"reprieve.dev/placed-as":null}}}`
 	raised := e.group("raised", "low", "", 1)
 	raised.Spec.PreemptionPriorityClassName = ptr.To("high")
@@ -107,6 +110,8 @@ func (e *working) attempts() map[string]attempt {
 		"raises minCount of what runs":           {e.patched(group(), "training", `{"spec":{"schedulingPolicy":{"gang":{"minCount":5}}}}`), "minCount"},
 		"fills a group":                          {e.created(large), "have at most 65536 bytes"},
 		"fills a tree":                           {e.created(largeTree), "have at most 65536 bytes"},
+		"creates a large pod":                    {e.created(largePod), "of a pod have at most 65536 bytes"},
+		"fills a pod":                            {e.patched(pod(), "single", filled), "of a pod have at most 65536 bytes"},
 		"names a class that a quota forbids":     {e.created(e.group("high", "high", "", 1)), `ResourceQuota "no-high" allows fewer pods of PriorityClass "high"`},
 		"raises to a class that a quota forbids": {e.created(raised), `ResourceQuota "no-high" allows fewer pods of PriorityClass "high"`},
 		"names a class of the system":            {e.created(e.group("system", "system-node-critical", "", 1)), "PriorityClasses whose names begin with system- are for PodGroups"},
