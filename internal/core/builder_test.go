@@ -394,7 +394,12 @@ func randomGangs(b *build, pick chooser, sh randomShape) {
 		for i, unit := range units {
 			unit.PodGroup, unit.GroupName, unit.Membership = fmt.Sprintf("uid-gang%d", g), fmt.Sprintf("gang%d", g), membership
 			unit.Priority, unit.Since, unit.Running, unit.Surplus = units[0].Priority, since, sh.whole || pick(4) > 0, false
-			unit.Toleration, unit.Static = units[0].Toleration, false
+			unit.Static = false
+			if sh.whole || count%4 > 0 {
+				// In other worlds, the members belong to groups of a tree in different disruption
+				// modes.
+				unit.Toleration = units[0].Toleration
+			}
 			if sh.gangRoles {
 				unit.Role = &Role{Name: []string{"head", "worker"}[i%2], Needs: needs[i%2]}
 			}
