@@ -38,6 +38,28 @@ const (
 	// of the group as a potential victim, and False while the class has no effect. Its message has
 	// the priority and the cause. The condition is absent without the field.
 	ConditionPreemptionPriority = "PreemptionPriority"
+	// ConditionDisruptionModeNever is True while the disruptionMode Never of a PodGroup may protect
+	// its members, and False while the mode has no effect. Its message has the length of the
+	// protection or the cause. The condition is absent for other modes.
+	ConditionDisruptionModeNever = "DisruptionModeNever"
+)
+
+// Reasons of ConditionDisruptionModeNever. The condition can also have
+// ReasonPriorityClassNotFound.
+const (
+	// ReasonNeverBounded: the members are protected for the time that the PriorityClass sets.
+	ReasonNeverBounded = "Bounded"
+	// ReasonNoBound: the PriorityClass of the tree lacks a valid annotation
+	// reprieve.dev/never-seconds.
+	ReasonNoBound = "NoBound"
+	// ReasonNoParent: the PodGroup is in no tree.
+	ReasonNoParent = "NoParent"
+	// ReasonParentGoesWhole: an ancestor has the disruption mode All.
+	ReasonParentGoesWhole = "ParentGoesWhole"
+	// ReasonPlacedWithoutNever: members were placed before the PodGroup had the mode.
+	ReasonPlacedWithoutNever = "PlacedWithoutNever"
+	// ReasonBasicPolicy: the PodGroup has the basic policy.
+	ReasonBasicPolicy = "BasicPolicy"
 )
 
 // Reasons of ConditionPreemptionPriority. The condition can also have ReasonPriorityClassNotFound

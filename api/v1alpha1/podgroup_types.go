@@ -8,7 +8,7 @@ import (
 // DisruptionMode determines whether the members of a PodGroup are preempted one by one or together
 // (KEP-5710, "Preemption unit").
 //
-// +kubebuilder:validation:Enum=Pod;PodGroup
+// +kubebuilder:validation:Enum=Pod;PodGroup;Never
 type DisruptionMode string
 
 const (
@@ -16,6 +16,11 @@ const (
 	DisruptionModePod DisruptionMode = "Pod"
 	// DisruptionModePodGroup preempts all members together or none. It requires the gang policy.
 	DisruptionModePodGroup DisruptionMode = "PodGroup"
+	// DisruptionModeNever protects the members for a time, while other groups of the tree may be
+	// preempted. It requires the gang policy and a parent. The annotation
+	// reprieve.dev/never-seconds of the PriorityClass sets the time. Afterwards, each member is
+	// preempted on its own.
+	DisruptionModeNever DisruptionMode = "Never"
 )
 
 // PodGroup is a set of Pods that are scheduled, and may be disrupted, as a unit.
@@ -60,6 +65,7 @@ type PodGroup struct {
 // +kubebuilder:validation:XValidation:rule="has(self.podGroupTemplateRef) == has(oldSelf.podGroupTemplateRef) && (!has(self.podGroupTemplateRef) || self.podGroupTemplateRef == oldSelf.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".podGroupTemplateRef"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.schedulingPolicy) ? has(self.schedulingPolicy) && has(self.schedulingPolicy.gang) == has(oldSelf.schedulingPolicy.gang) : !has(self.schedulingPolicy) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".schedulingPolicy"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.disruptionMode) ? has(self.disruptionMode) && self.disruptionMode == oldSelf.disruptionMode : !has(self.disruptionMode) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".disruptionMode"
+// +kubebuilder:validation:XValidation:rule="!has(self.disruptionMode) || self.disruptionMode != 'Never' || has(self.parentCompositePodGroupName) || has(self.podGroupTemplateRef)",message="Never is for a part of a tree; set parentCompositePodGroupName, or use Pod or PodGroup",fieldPath=".disruptionMode"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.priorityClassName) ? has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName : !has(self.priorityClassName) || has(self.podGroupTemplateRef) || (!has(oldSelf.priority) && has(self.priority))",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".priorityClassName"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.queueName) ? has(self.queueName) && self.queueName == oldSelf.queueName : !has(self.queueName) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".queueName"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.parentCompositePodGroupName) ? has(self.parentCompositePodGroupName) && self.parentCompositePodGroupName == oldSelf.parentCompositePodGroupName : !has(self.parentCompositePodGroupName) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".parentCompositePodGroupName"
@@ -90,6 +96,7 @@ type PodGroupTemplateReference struct {
 // PodGroupPolicy holds the fields that a PodGroup and a PodGroupTemplate share.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.disruptionMode) || self.disruptionMode != 'PodGroup' || !has(self.schedulingPolicy) || !has(self.schedulingPolicy.basic)",message="PodGroup takes the gang scheduling policy; members that are placed one by one (basic) are disrupted one by one (Pod)",fieldPath=".disruptionMode"
+// +kubebuilder:validation:XValidation:rule="!has(self.disruptionMode) || self.disruptionMode != 'Never' || !has(self.schedulingPolicy) || !has(self.schedulingPolicy.basic)",message="Never takes the gang scheduling policy; members that are placed one by one (basic) are disrupted one by one (Pod)",fieldPath=".disruptionMode"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)",message="field is immutable once it is filled in",reason=FieldValueForbidden,fieldPath=".priority"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.preemptionPolicy) || (has(self.preemptionPolicy) && self.preemptionPolicy == oldSelf.preemptionPolicy)",message="field is immutable once it is filled in",reason=FieldValueForbidden,fieldPath=".preemptionPolicy"
 // +kubebuilder:validation:XValidation:rule="!has(self.schedulingConstraints) || !has(self.schedulingPolicy) || !has(self.schedulingPolicy.basic)",message="constraints take the gang scheduling policy; members that are placed one by one (basic) may be anywhere",fieldPath=".schedulingConstraints"
@@ -101,8 +108,10 @@ type PodGroupPolicy struct {
 	SchedulingPolicy *SchedulingPolicy `json:"schedulingPolicy,omitempty"`
 
 	// disruptionMode is the unit of preemption. With Pod, each member is preempted on its own. With
-	// PodGroup, all members are preempted together or none; this requires the gang policy. Pod if
-	// unset. Immutable.
+	// PodGroup, all members are preempted together or none; this requires the gang policy. With
+	// Never, the members are protected while other groups of the tree may be preempted, for the
+	// reprieve.dev/never-seconds of the PriorityClass; this requires a parent and the gang policy.
+	// Pod if unset. Immutable.
 	// +optional
 	DisruptionMode *DisruptionMode `json:"disruptionMode,omitempty"`
 

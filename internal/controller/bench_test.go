@@ -53,6 +53,14 @@ func (b *bench) QueueNamedBy(pod *corev1.Pod) string { return pod.Labels[v1alpha
 // QueueNamedByGroup is part of Queues.
 func (b *bench) QueueNamedByGroup(g *gang.Group) string { return g.Queue }
 
+// NeverOf is part of Queues. The only PriorityClass of the test is "high".
+func (b *bench) NeverOf(g *gang.Group) gang.Verdict {
+	if !g.Never {
+		return gang.Verdict{}
+	}
+	return g.ReportNever(gang.Verdict{}, g.PriorityClassName, gang.Bound{Exists: g.PriorityClassName == "high", Seconds: 60, Below: 100}, true)
+}
+
 // VictimPriority is part of Queues. The only PriorityClass of the test is "high".
 func (b *bench) VictimPriority(g *gang.Group) (int32, gang.Verdict) {
 	return g.VictimPriority(ptr.Deref(g.Priority, 0), func(class string) (int32, bool) { return 100, class == "high" })

@@ -205,6 +205,9 @@ func newStatusController(in Inputs) (controller.Controller, error) {
 	status.RecordAs(in.RecorderOf)
 	status.GroupsOf(in.Trees)
 	sources := slices.Concat(in.groupSources(), in.memberSources(gathered(in.groupOfPod)), []source.Source{in.Changed})
+	sources = append(sources, &source.Informer{
+		Informer: in.Informers.Scheduling().V1().PriorityClasses().Informer(), Handler: handler.EnqueueRequestsFromMapFunc(waiting{in.Client}.neverGroups),
+	})
 	if in.Derived != nil {
 		status.DerivedFrom(in.Derived.Group)
 		sources = append(sources, in.DerivedChanged)

@@ -292,6 +292,7 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 	s.setQueueStatus(pg, g, m, run.Clock)
 	s.setSealed(pg, g, m, &run.Sealed)
 	s.setPreemptionPriority(pg, g)
+	s.setNever(pg, g)
 	set := func(kind string, on bool, reason, message string) {
 		status := metav1.ConditionFalse
 		if on {

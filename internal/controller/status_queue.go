@@ -25,6 +25,8 @@ type Queues interface {
 	// VictimPriority returns the priority of a group as a potential victim. The verdict concerns
 	// its preemptionPriorityClassName, and is zero for a group without one.
 	VictimPriority(g *gang.Group) (int32, gang.Verdict)
+	// NeverOf returns the verdict on the disruption mode Never of a PodGroup; zero for other modes.
+	NeverOf(g *gang.Group) gang.Verdict
 	// QueueLabel returns the label that names the queue of a pod without a group.
 	QueueLabel(pod *corev1.Pod) string
 	// QueueNamedBy returns the queue that the pod itself names.

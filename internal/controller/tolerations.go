@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,13 +86,18 @@ func (r *Tolerations) Reconcile(_ context.Context, req reconcile.Request) (recon
 		return reconcile.Result{}, fmt.Errorf("get PriorityClass %s: %w", req.Name, err)
 	default:
 		policy, err := preemptiontoleration.FromPriorityClass(class)
+		never, neverErr := preemptiontoleration.NeverFromPriorityClass(class)
 		var malformed *preemptiontoleration.MalformedError
 		wrong := ""
-		if errors.As(err, &malformed) {
+		switch {
+		case errors.As(err, &malformed):
 			wrong = malformed.Error() + "; the class has no preemption toleration"
+		case errors.As(neverErr, &malformed):
+			wrong = malformed.Error() + "; the class does not protect groups in disruptionMode Never"
 		}
 		r.tell(r.told, class, reasonMalformedToleration, wrong)
-		r.tell(r.ineffective, class, reasonIneffectiveToleration, ineffective(class, policy))
+		r.tell(r.ineffective, class, reasonIneffectiveToleration, cmp.Or(
+			ineffective(class, policy, preemptiontoleration.AnnotationTolerationSeconds), ineffective(class, never, preemptiontoleration.AnnotationNeverSeconds)))
 	}
 	if before != len(r.told) {
 		r.count(len(r.told))
@@ -100,8 +106,8 @@ func (r *Tolerations) Reconcile(_ context.Context, req reconcile.Request) (recon
 }
 
 // ineffective returns a message if a toleration protects from no preemptor of a higher priority;
-// otherwise "".
-func ineffective(class *schedulingv1.PriorityClass, policy *preemptiontoleration.Policy) string {
+// otherwise "". seconds is the annotation that sets the length of the toleration.
+func ineffective(class *schedulingv1.PriorityClass, policy *preemptiontoleration.Policy, seconds string) string {
 	if policy == nil || policy.TolerationSeconds == 0 || int64(policy.MinimumPreemptablePriority) > int64(class.Value)+1 {
 		return ""
 	}
@@ -110,7 +116,7 @@ func ineffective(class *schedulingv1.PriorityClass, policy *preemptiontoleration
 		how = "no " + preemptiontoleration.AnnotationMinimumPreemptablePriority
 	}
 	return fmt.Sprintf("PriorityClass %s has %s: %q and %s, so every priority above its value %d preempts it at once; set a minimum above %d",
-		class.Name, preemptiontoleration.AnnotationTolerationSeconds, class.Annotations[preemptiontoleration.AnnotationTolerationSeconds],
+		class.Name, seconds, class.Annotations[seconds],
 		how, class.Value, int64(class.Value)+1)
 }
 

@@ -14,6 +14,8 @@ const (
 	// RuleToleration protects units whose PriorityClass tolerates preemption by the preemptor's
 	// priority.
 	RuleToleration Rule = "PreemptionToleration"
+	// RuleNever protects members of a group of a tree that has disruption mode Never.
+	RuleNever Rule = "DisruptionModeNever"
 	// RuleClassNotFound protects units whose PriorityClass does not exist, so their toleration is
 	// unknown.
 	RuleClassNotFound Rule = "PriorityClassNotFound"
@@ -60,7 +62,7 @@ const (
 // although it has no Until. For example, an administrator may change the PriorityClass, or the API
 // server may accept deletions again.
 func (r Rule) MayBeLifted() bool {
-	return r == RuleToleration || r == RuleClassNotFound || r == RuleDeletionRefused
+	return r == RuleToleration || r == RuleNever || r == RuleClassNotFound || r == RuleDeletionRefused
 }
 
 // Verdict is the result for one preemptor and one unit: whether the unit may be evicted, and why.

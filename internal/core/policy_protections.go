@@ -30,7 +30,8 @@ func (refusedPods) protects(r *ruling, u int32) (Verdict, bool) {
 func (refusedPods) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitRefused]) }
 
 // tolerations protects units whose PriorityClass tolerates preemption by the preemptor's priority,
-// for a time or forever (proposal "Preemption Toleration").
+// for a time or forever (proposal "Preemption Toleration"). It also protects the members of groups
+// in disruption mode Never, for the time and from the priorities that the PriorityClass sets.
 type tolerations struct{}
 
 func (tolerations) protects(r *ruling, u int32) (Verdict, bool) {
@@ -48,8 +49,11 @@ func (tolerations) protects(r *ruling, u int32) (Verdict, bool) {
 	if v.Until == Forever {
 		v.Until = 0
 	}
-	if t.ClassNotFound {
+	switch {
+	case t.ClassNotFound:
 		v.Rule = RuleClassNotFound
+	case t.Never:
+		v.Rule = RuleNever
 	}
 	return v, true
 }

@@ -114,6 +114,26 @@ func TestJudge(t *testing.T) {
 			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: 11, Until: Forever, Lasts: 7}},
 			want:      Verdict{Rule: RuleToleration, Until: 12},
 		},
+		"the disruption mode Never, within its time": {
+			preemptor: Preemptor{Priority: 10, Now: 5},
+			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: 11, Until: 7, Never: true}},
+			want:      Verdict{Rule: RuleNever, Until: 7},
+		},
+		"the disruption mode Never, after its time": {
+			preemptor: Preemptor{Priority: 10, Now: 8},
+			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: 11, Until: 7, Never: true}},
+			want:      Verdict{Eligible: true, Rule: RuleLowerPriority},
+		},
+		"the disruption mode Never, against system-critical": {
+			preemptor: Preemptor{Priority: systemCritical, Now: 5},
+			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: systemCritical, Until: 7, Never: true}},
+			want:      Verdict{Eligible: true, Rule: RuleLowerPriority},
+		},
+		"the disruption mode Never, in a profile without tolerations": {
+			preemptor: Preemptor{Priority: 10, Now: 5, IgnoresTolerations: true},
+			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: 11, Until: 7, Never: true}},
+			want:      Verdict{Eligible: true, Rule: RuleLowerPriority},
+		},
 		"of a class that does not exist": {
 			preemptor: Preemptor{Priority: 10, Now: 5},
 			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: systemCritical, Until: Forever, ClassNotFound: true}},

@@ -66,6 +66,7 @@ func (sr *search) withProtection(retryAt int64, message string) string {
 		{RuleStaticPod, "static pod stays", "static pods stay"},
 		{RuleDeletionRefused, "unit stays as its deletion was refused", "units stay as their deletion was refused"},
 		{RuleToleration, "unit of lower priority is protected", "units of lower priority are protected"},
+		{RuleNever, "unit of lower priority is in disruption mode Never", "units of lower priority are in disruption mode Never"},
 		{RuleClassNotFound, "unit of a PriorityClass that does not exist is protected", "units of PriorityClasses that do not exist are protected"},
 		{RulePreemptMinRuntime, "unit of lower priority is protected", "units of lower priority are protected"},
 		{RuleReclaimMinRuntime, "unit of another queue is protected", "units of other queues are protected"},

@@ -174,7 +174,13 @@ type Toleration struct {
 	// ClassNotFound is true if the unit's PriorityClass does not exist, so its toleration is
 	// unknown.
 	ClassNotFound bool
+	// Never is true if the end of the protection comes from the disruption mode Never of a part of
+	// a tree.
+	Never bool
 }
+
+// IsForever reports whether the protection has no end. A protection that has not begun has an end.
+func (t *Toleration) IsForever() bool { return t.Until == Forever && t.Lasts == 0 }
 
 // Forever is the value of Until for a protection without an end.
 const Forever = math.MaxInt64

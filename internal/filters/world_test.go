@@ -141,6 +141,10 @@ type plain struct{}
 
 func (plain) GroupOf(*corev1.Pod) (types.NamespacedName, bool)    { return types.NamespacedName{}, false }
 func (plain) Group(types.NamespacedName) (*gang.Group, bool)      { return nil, false }
+func (plain) NeverGroup(types.NamespacedName) (*gang.Group, bool) { return nil, false }
+func (plain) PodGroupOf(*corev1.Pod) (types.NamespacedName, bool) {
+	return types.NamespacedName{}, false
+}
 func (plain) WorkloadOf(types.NamespacedName) (*gang.Group, bool) { return nil, false }
 func (plain) Placed(types.NamespacedName) []*corev1.Pod           { return nil }
 func (plain) RoleOf(*gang.Group, *corev1.Pod) *core.Role          { return nil }
@@ -161,6 +165,7 @@ func (plain) DepartureOf(pod *corev1.Pod) snapshot.Departure {
 func (plain) RefusedUntil(*corev1.Pod) time.Time                      { return time.Time{} }
 func (plain) OfPod(*corev1.Pod) *core.Toleration                      { return nil }
 func (plain) OfClass(string, time.Time) *core.Toleration              { return nil }
+func (plain) OfNever(string, time.Time) *core.Toleration              { return nil }
 func (plain) OfGroup(*gang.Group, int32, time.Time) *core.Toleration  { return nil }
 func (plain) QueueOf(*corev1.Pod) string                              { return "" }
 func (plain) QueueOfGroup(*gang.Group) string                         { return "" }

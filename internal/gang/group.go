@@ -35,6 +35,8 @@ type Group struct {
 	MinCount int
 	// Whole is true if the members are evicted together or not at all (disruptionMode PodGroup).
 	Whole bool
+	// Never is true in disruptionMode Never. See [Trees.FlawOfNever] for the cases without effect.
+	Never bool
 	// Priority is the group's priority; nil until its PriorityClass is resolved.
 	Priority *int32
 	// PodPriorities is true if groups of this API have no priority. Each pod then has its own
@@ -151,7 +153,7 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 		g.Template = ref.WorkloadName + "/" + ref.PodGroupTemplateName
 	}
 	if m := pg.Spec.DisruptionMode; m != nil {
-		g.Whole = *m == v1alpha1.DisruptionModePodGroup
+		g.Whole, g.Never = *m == v1alpha1.DisruptionModePodGroup, *m == v1alpha1.DisruptionModeNever
 	}
 	if n := pg.Spec.PriorityClassName; n != nil {
 		g.PriorityClassName = *n

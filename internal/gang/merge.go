@@ -31,6 +31,7 @@ func (m merged) Group(key types.NamespacedName) (*Group, bool) {
 func both(first, second *Group) *Group {
 	out := *first
 	out.Ambiguous = true
+	out.Never = first.Never || second.Never
 	out.Whole, out.Bounded = first.Whole || second.Whole, first.Bounded || second.Bounded
 	out.ClassOfNamespace = first.ClassOfNamespace && second.ClassOfNamespace
 	out.MinCount = max(first.MinCount, second.MinCount)

@@ -40,6 +40,8 @@ type Seal struct {
 	// Whole is true if the group's disruption mode is PodGroup, and was PodGroup when each of its
 	// members got a node.
 	Whole bool `json:"whole,omitempty"`
+	// Never is true if the disruption mode Never applied to the pod's PodGroup.
+	Never bool `json:"never,omitempty"`
 	// Role is the role of the pod in its derived group; "" for none. See [Derived].
 	Role string `json:"role,omitempty"`
 	// Since is the start of the group's guaranteed times, such as min-runtime; nil if it was not

@@ -64,6 +64,9 @@ func (ss *seals) of(pod *corev1.Pod) gang.Seal {
 	// The disruption mode PodGroup counts only if every earlier member of the run was sealed with
 	// it. Otherwise, the members are evicted one by one, later members too.
 	s.MinCount, s.Whole = g.MinCount, g.Whole && !run.Sealed.Split
+	if key, ok := ss.index.PodGroupOf(pod); ok {
+		_, s.Never = ss.index.NeverGroup(key)
+	}
 	if s.Role = ss.index.RoleInSeal(pod); g.Priority != nil {
 		s.Class = g.PriorityClassName
 	}

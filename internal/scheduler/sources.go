@@ -47,6 +47,16 @@ func (s *sources) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return s.index.UnitOf(pod)
 }
 
+// PodGroupOf is part of snapshot.Membership.
+func (s *sources) PodGroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	return s.index.PodGroupOf(pod)
+}
+
+// NeverGroup is part of snapshot.Groups.
+func (s *sources) NeverGroup(key types.NamespacedName) (*gang.Group, bool) {
+	return s.index.NeverGroup(key)
+}
+
 // WorkloadOf is part of snapshot.Groups.
 func (s *sources) WorkloadOf(key types.NamespacedName) (*gang.Group, bool) {
 	return s.index.WorkloadOf(key)
@@ -113,6 +123,11 @@ func (s *sources) OfGroup(g *gang.Group, priority int32, start time.Time) *core.
 // OfClass is part of snapshot.Tolerations.
 func (s *sources) OfClass(name string, start time.Time) *core.Toleration {
 	return s.tolerations.OfClass(name, start)
+}
+
+// OfNever is part of snapshot.Tolerations.
+func (s *sources) OfNever(name string, start time.Time) *core.Toleration {
+	return s.tolerations.OfNever(name, start)
 }
 
 // QueueOf is part of snapshot.Queues.

@@ -69,7 +69,8 @@ func (sg *staleGangs) isNoMore(order *eviction.Order, g *gang.Group) bool {
 		return false
 	}
 	return slices.ContainsFunc(order.Decision.Victims, func(v core.Victim) bool {
-		return v.Rule == core.RuleStaleGang && v.UID == string(g.UID)
+		return v.Rule == core.RuleStaleGang && (v.UID == string(g.UID) || g.Tree != nil && v.Group &&
+			slices.Contains(g.Tree.Leaves(), types.NamespacedName{Namespace: v.Namespace, Name: v.Name}))
 	})
 }
 

@@ -433,7 +433,9 @@ func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, 
 			}
 			groups[key] = g
 		}
-		rp.Group = g
+		if rp.Group = g; gang.IsTree(key) {
+			rp.Group = c.part(g, key, pod, groups)
+		}
 		if g != nil && g.Membership != nil && g.Membership.MinCount > 0 {
 			rp.Role = c.role(key, pod)
 		}

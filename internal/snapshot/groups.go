@@ -71,6 +71,9 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	if t != (core.QueueMembership{}) {
 		out.Membership = &t
 	}
+	if never, ok := s.Groups.NeverGroup(key); ok && !whole {
+		out.Toleration = longer(out.Toleration, s.never(never, never, since))
+	}
 	return out
 }
 
@@ -227,13 +230,13 @@ func weaker(a, b *core.Toleration) *core.Toleration {
 // endsBefore reports whether toleration a ends before toleration b. A toleration that has not begun
 // has a length (Lasts) but no end, except if it lasts forever.
 func endsBefore(a, b *core.Toleration) bool {
-	switch {
-	case a.Until == core.Forever || b.Until == core.Forever:
-		return a.Until != core.Forever
-	case a.Until == 0 && b.Until == 0:
+	switch forever := (*core.Toleration).IsForever; {
+	case forever(a) || forever(b):
+		return !forever(a)
+	case a.Lasts > 0 && b.Lasts > 0:
 		return a.Lasts < b.Lasts
-	case a.Until == 0 || b.Until == 0:
-		return b.Until == 0
+	case a.Lasts > 0 || b.Lasts > 0:
+		return b.Lasts > 0
 	default:
 		return a.Until < b.Until
 	}

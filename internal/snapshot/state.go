@@ -133,6 +133,9 @@ type StateToleration struct {
 	// ClassNotFound is true if the PriorityClass of the unit does not exist. Its toleration is then
 	// unknown.
 	ClassNotFound bool `json:"classNotFound,omitempty"`
+	// Never is true if the end of the protection comes from the disruption mode Never of a
+	// PodGroup.
+	Never bool `json:"never,omitempty"`
 }
 
 // StateMinRuntime has the times that work is protected after its start, if the queues of the work
@@ -321,7 +324,7 @@ func (d *describer) units() []StateUnit {
 			unit.Queue, unit.MinCount = m.Queue, m.MinCount
 		}
 		if t := u.Toleration; t != nil {
-			unit.Toleration = &StateToleration{Below: t.Below, Until: t.Until, Lasts: t.Lasts, ClassNotFound: t.ClassNotFound}
+			unit.Toleration = &StateToleration{Below: t.Below, Until: t.Until, Lasts: t.Lasts, ClassNotFound: t.ClassNotFound, Never: t.Never}
 			if t.Until == core.Forever {
 				unit.Toleration.Until = 0
 			}

@@ -33,10 +33,11 @@ func NewClassTolerations(classes schedulinglisters.PriorityClassLister) *ClassTo
 	return &ClassTolerations{classes: classes, policies: make(map[string]knownPolicy)}
 }
 
-// knownPolicy is a cached policy, with the version of the class that it was read from.
+// knownPolicy has the cached policies of a class, with the version of the class that they were read
+// from. never is the policy of groups with the disruption mode Never.
 type knownPolicy struct {
-	class  *schedulingv1.PriorityClass
-	policy *preemptiontoleration.Policy
+	class         *schedulingv1.PriorityClass
+	policy, never *preemptiontoleration.Policy
 }
 
 // of returns the toleration of a class, for a protection that begins at start. It returns nil if
@@ -49,22 +50,53 @@ func (t *ClassTolerations) of(className string, start time.Time) *core.Toleratio
 		out.ClassNotFound = true
 		return out
 	}
-	return toleration(t.policy(class), start)
+	return toleration(t.known(class).policy, start)
 }
 
-// policy returns the policy of a class; nil if the class has no valid policy.
-func (t *ClassTolerations) policy(class *schedulingv1.PriorityClass) *preemptiontoleration.Policy {
+// known returns the policies of a class. A policy that is not valid is nil.
+func (t *ClassTolerations) known(class *schedulingv1.PriorityClass) knownPolicy {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if known, ok := t.policies[class.Name]; ok && known.class == class {
-		return known.policy
+		return known
 	}
-	policy, err := preemptiontoleration.FromPriorityClass(class)
+	known := knownPolicy{class: class}
+	if policy, err := preemptiontoleration.FromPriorityClass(class); err == nil {
+		known.policy = policy
+	}
+	if policy, err := preemptiontoleration.NeverFromPriorityClass(class); err == nil {
+		known.never = policy
+	}
+	t.policies[class.Name] = known
+	return known
+}
+
+// OfNever returns the toleration of groups with a PriorityClass and the disruption mode Never, for
+// a protection that begins at start. It returns nil if the class does not exist or sets no valid
+// length.
+func (t *ClassTolerations) OfNever(name string, start time.Time) *core.Toleration {
+	class, err := t.classes.Get(name)
 	if err != nil {
-		policy = nil
+		return nil
 	}
-	t.policies[class.Name] = knownPolicy{class: class, policy: policy}
-	return policy
+	out := toleration(t.known(class).never, start)
+	if out != nil {
+		out.Never = true
+	}
+	return out
+}
+
+// BoundOf returns the effect of a PriorityClass on the disruption mode Never.
+func (t *ClassTolerations) BoundOf(name string) gang.Bound {
+	class, err := t.classes.Get(name)
+	if err != nil {
+		return gang.Bound{}
+	}
+	out := gang.Bound{Exists: true}
+	if policy := t.known(class).never; policy != nil {
+		out.Seconds, out.Below = policy.TolerationSeconds, policy.MinimumPreemptablePriority
+	}
+	return out
 }
 
 // ValueOf returns the value of a class; false if the class does not exist.
@@ -162,7 +194,7 @@ func SameToleration(before, after *schedulingv1.PriorityClass) bool {
 	if after.GlobalDefault != before.GlobalDefault || after.Value != before.Value {
 		return false
 	}
-	for _, key := range []string{preemptiontoleration.AnnotationMinimumPreemptablePriority, preemptiontoleration.AnnotationTolerationSeconds} {
+	for _, key := range []string{preemptiontoleration.AnnotationMinimumPreemptablePriority, preemptiontoleration.AnnotationTolerationSeconds, preemptiontoleration.AnnotationNeverSeconds} {
 		now, is := after.Annotations[key]
 		if then, was := before.Annotations[key]; is != was || now != then {
 			return false

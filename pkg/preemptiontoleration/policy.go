@@ -19,6 +19,10 @@ const (
 	// since the pod was scheduled. The default 0 means no toleration. A negative value means
 	// forever.
 	AnnotationTolerationSeconds = "preemption-toleration.scheduling.x-k8s.io/toleration-seconds"
+	// AnnotationNeverSeconds is the length of the toleration of the PodGroups of the class that
+	// have disruptionMode Never, in seconds. It is an annotation of Reprieve, not of the proposal.
+	// The value is a whole number above 0. Without the annotation, the mode gives no protection.
+	AnnotationNeverSeconds = "reprieve.dev/never-seconds"
 )
 
 // maxSeconds is the longest time.Duration, in seconds.
@@ -67,34 +71,67 @@ func (e *MalformedError) Error() string {
 // FromPriorityClass returns the policy of a class, with defaults filled in. It returns nil if the
 // class has neither of the two annotations. Every error is a *MalformedError.
 func FromPriorityClass(class *schedulingv1.PriorityClass) (*Policy, error) {
-	priority, hasPriority := class.Annotations[AnnotationMinimumPreemptablePriority]
+	_, hasPriority := class.Annotations[AnnotationMinimumPreemptablePriority]
 	seconds, hasSeconds := class.Annotations[AnnotationTolerationSeconds]
 	if !hasPriority && !hasSeconds {
 		return nil, nil //nolint:nilnil // A class without a policy is neither an error nor a policy.
 	}
+	p, err := minimumOf(class)
+	if err != nil || !hasSeconds {
+		return p, err
+	}
+	v, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil || v > maxSeconds || v < -maxSeconds {
+		return nil, &MalformedError{
+			Class: class.Name, Annotation: AnnotationTolerationSeconds, Value: seconds,
+			Reason: fmt.Sprintf("is no whole number of seconds between %d and %d", -maxSeconds, maxSeconds),
+		}
+	}
+	p.TolerationSeconds = v
+	return p, nil
+}
+
+// NeverFromPriorityClass returns the policy of the PodGroups of a class that have disruptionMode
+// Never. It has the minimum of the class, and the length in AnnotationNeverSeconds, which is above
+// 0. It returns nil if the class lacks that annotation. Every error is a *MalformedError.
+func NeverFromPriorityClass(class *schedulingv1.PriorityClass) (*Policy, error) {
+	seconds, ok := class.Annotations[AnnotationNeverSeconds]
+	if !ok {
+		return nil, nil //nolint:nilnil // A class without a policy is neither an error nor a policy.
+	}
+	v, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil || v > maxSeconds || v <= 0 {
+		return nil, &MalformedError{
+			Class: class.Name, Annotation: AnnotationNeverSeconds, Value: seconds,
+			Reason: fmt.Sprintf("is no whole number of seconds between 1 and %d", maxSeconds),
+		}
+	}
+	p, err := minimumOf(class)
+	if err != nil {
+		return nil, err
+	}
+	p.TolerationSeconds = v
+	return p, nil
+}
+
+// minimumOf returns a policy with the minimum of a class and without a toleration.
+func minimumOf(class *schedulingv1.PriorityClass) (*Policy, error) {
 	p := &Policy{MinimumPreemptablePriority: class.Value}
 	if class.Value < math.MaxInt32 {
 		p.MinimumPreemptablePriority++
 	}
-	malformed := func(key, value, reason string) error {
-		return &MalformedError{Class: class.Name, Annotation: key, Value: value, Reason: reason}
+	priority, ok := class.Annotations[AnnotationMinimumPreemptablePriority]
+	if !ok {
+		return p, nil
 	}
-	if hasPriority {
-		v, err := strconv.ParseInt(priority, 10, 32)
-		if err != nil {
-			return nil, malformed(AnnotationMinimumPreemptablePriority, priority,
-				fmt.Sprintf("is no integer between %d and %d", math.MinInt32, math.MaxInt32))
+	v, err := strconv.ParseInt(priority, 10, 32)
+	if err != nil {
+		return nil, &MalformedError{
+			Class: class.Name, Annotation: AnnotationMinimumPreemptablePriority, Value: priority,
+			Reason: fmt.Sprintf("is no integer between %d and %d", math.MinInt32, math.MaxInt32),
 		}
-		p.MinimumPreemptablePriority = int32(v)
 	}
-	if hasSeconds {
-		v, err := strconv.ParseInt(seconds, 10, 64)
-		if err != nil || v > maxSeconds || v < -maxSeconds {
-			return nil, malformed(AnnotationTolerationSeconds, seconds,
-				fmt.Sprintf("is no whole number of seconds between %d and %d", -maxSeconds, maxSeconds))
-		}
-		p.TolerationSeconds = v
-	}
+	p.MinimumPreemptablePriority = int32(v)
 	return p, nil
 }
 

@@ -69,6 +69,48 @@ func TestFromPriorityClass(t *testing.T) {
 	}
 }
 
+func TestNeverFromPriorityClass(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		priority, seconds, never string
+		want                     *Policy
+		wantMalformed            string
+	}{
+		"no annotation":                {priority: "-", seconds: "-", never: "-"},
+		"a toleration only":            {priority: "100", seconds: "600", never: "-"},
+		"a length only":                {priority: "-", seconds: "-", never: "60", want: &Policy{9, 60}},
+		"beside a toleration":          {priority: "100", seconds: "-1", never: "60", want: &Policy{100, 60}},
+		"the longest time":             {priority: "100", seconds: "-", never: "9223372036", want: &Policy{100, 9223372036}},
+		"one second more":              {priority: "100", seconds: "-", never: "9223372037", wantMalformed: AnnotationNeverSeconds},
+		"no time":                      {priority: "100", seconds: "-", never: "0", wantMalformed: AnnotationNeverSeconds},
+		"forever":                      {priority: "100", seconds: "-", never: "-1", wantMalformed: AnnotationNeverSeconds},
+		"a unit":                       {priority: "100", seconds: "-", never: "10m", wantMalformed: AnnotationNeverSeconds},
+		"a minimum that is no number":  {priority: "high", seconds: "-", never: "60", wantMalformed: AnnotationMinimumPreemptablePriority},
+		"a malformed toleration":       {priority: "100", seconds: "10m", never: "60", want: &Policy{100, 60}},
+		"a malformed length otherwise": {priority: "high", seconds: "-", never: "", wantMalformed: AnnotationNeverSeconds},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of := class("c", 8, c.priority, c.seconds)
+			if c.never != "-" {
+				of.Annotations[AnnotationNeverSeconds] = c.never
+			}
+			got, err := NeverFromPriorityClass(of)
+			var malformed *MalformedError
+			if c.wantMalformed != "" {
+				if !errors.As(err, &malformed) || malformed.Annotation != c.wantMalformed || got != nil {
+					t.Fatalf("%v, %v; want a MalformedError about %s", got, err, c.wantMalformed)
+				}
+				return
+			}
+			if err != nil || (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
+				t.Errorf("%v, %v; want %v", got, err, c.want)
+			}
+		})
+	}
+}
+
 func TestTolerates(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -11,6 +11,7 @@ export const rules: Record<string, string> = {
   DeletionRefused: "The API server has just refused to delete a pod of the unit or to mark its PodGroup: an admission policy or webhook denies it or does not answer, or the object is too large. The scheduler asks again after ten seconds, then later each time, up to ten minutes.",
   StaticPod: "The node's kubelet runs the pod by itself (a mirror pod, with the annotation `kubernetes.io/config.mirror`): its deletion frees nothing.",
   PreemptionToleration: "The unit's PriorityClass tolerates preemption by that priority.",
+  DisruptionModeNever: "The unit belongs to a PodGroup of a tree in `disruptionMode` `Never`, and its time has not ended.",
   PriorityClassNotFound: "The unit's PriorityClass does not exist any more, so its toleration is unknown. Create the class again.",
   PreemptMinRuntime: "The unit has not run long enough to be preempted by priority.",
   ReclaimMinRuntime: "The unit has not run long enough to be reclaimed.",

@@ -50,9 +50,16 @@ func policyCases(at string, wrap func(policy string) string) map[string]validati
 			create: wrap(`{schedulingPolicy: {basic: {}}, disruptionMode: PodGroup}`),
 			want:   at + `.disruptionMode: Invalid value: PodGroup takes the gang scheduling policy; members that are placed one by one (basic) are disrupted one by one (Pod)`,
 		},
+		"disruptionMode Never below a parent": {
+			create: wrap(`{schedulingPolicy: {gang: {minCount: 1}}, disruptionMode: Never, parentCompositePodGroupName: p}`),
+		},
+		"disruptionMode Never for basic": {
+			create: wrap(`{schedulingPolicy: {basic: {}}, disruptionMode: Never, parentCompositePodGroupName: p}`),
+			want:   at + `.disruptionMode: Invalid value: Never takes the gang scheduling policy; members that are placed one by one (basic) are disrupted one by one (Pod)`,
+		},
 		"disruptionMode unknown": {
 			create: wrap(`{schedulingPolicy: {gang: {minCount: 2}}, disruptionMode: Node}`),
-			want:   incomplete(at + `.disruptionMode: Unsupported value: "Node": supported values: "Pod", "PodGroup"`),
+			want:   incomplete(at + `.disruptionMode: Unsupported value: "Node": supported values: "Pod", "PodGroup", "Never"`),
 		},
 		"priorityClassName empty":                       {create: wrap(basicWith(`priorityClassName: ""`)), want: tooShort(at + ".priorityClassName")},
 		"priorityClassName of one letter":               {create: wrap(basicWith(`priorityClassName: a`))},
@@ -210,6 +217,13 @@ func podGroupCases() map[string]validationCase {
 		},
 		"no schedulingPolicy, but a template": {
 			create: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}}`,
+		},
+		"disruptionMode Never without a parent": {
+			create: `{schedulingPolicy: {gang: {minCount: 1}}, disruptionMode: Never}`,
+			want:   `spec.disruptionMode: Invalid value: Never is for a part of a tree; set parentCompositePodGroupName, or use Pod or PodGroup`,
+		},
+		"disruptionMode Never, parent left to the template": {
+			create: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}, schedulingPolicy: {gang: {minCount: 1}}, disruptionMode: Never}`,
 		},
 		"disruptionMode PodGroup, policy left to the template": {
 			create: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}, disruptionMode: PodGroup}`,

@@ -38,6 +38,8 @@ const (
 		`the annotation preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority must be an integer between -2147483648 and 2147483647`
 	secondsRefused = `priorityclasses.scheduling.k8s.io "it" is forbidden: ValidatingAdmissionPolicy 'preemption-toleration.reprieve.dev' with binding 'preemption-toleration.reprieve.dev' denied request: ` +
 		`the annotation preemption-toleration.scheduling.x-k8s.io/toleration-seconds must be a whole number of seconds between -9223372036 and 9223372036`
+	neverRefused = `priorityclasses.scheduling.k8s.io "it" is forbidden: ValidatingAdmissionPolicy 'preemption-toleration.reprieve.dev' with binding 'preemption-toleration.reprieve.dev' denied request: ` +
+		`the annotation reprieve.dev/never-seconds must be a whole number of seconds between 1 and 9223372036`
 )
 
 // testAdmission checks which objects the admission policies accept, and which they reject with the
@@ -302,6 +304,22 @@ func testTolerationPolicy(t *testing.T, c *cluster) {
 			t.Errorf("got %q, want %q", got, secondsRefused)
 		}
 	})
+	for seconds, want := range map[string]string{
+		"1": "", "+60": "", "9223372036": "",
+		"": neverRefused, "0": neverRefused, "-1": neverRefused, "9223372037": neverRefused, "1h": neverRefused, "99999999999999999999": neverRefused,
+	} {
+		t.Run("disruptionMode Never for "+seconds, func(t *testing.T) {
+			class := classOf("10", "")
+			class.Annotations[preemptiontoleration.AnnotationNeverSeconds] = seconds
+			if got := said(c.Create(t.Context(), class, client.DryRunAll)); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			_, err := preemptiontoleration.NeverFromPriorityClass(class)
+			if (err == nil) != (want == "") {
+				t.Errorf("the scheduler reads it with the error %v", err)
+			}
+		})
+	}
 }
 
 func testTolerationUpdates(t *testing.T, c *cluster) {

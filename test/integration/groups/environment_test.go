@@ -55,6 +55,21 @@ func startOf(t *testing.T, options playground.Options, profiles map[string]strin
 // create creates the object in a YAML text, in the namespace of the test, with owner references.
 func create(s *stage.Stage, text string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
 	s.Helper()
+	u := object(s, text)
+	u.SetOwnerReferences(owners)
+	// Try again for some time: if the CRD is new, the API server may not serve its kind yet.
+	s.Eventually("a "+u.GetKind()+" can be created", func(ctx context.Context) string {
+		if err := s.Objects.Create(ctx, u); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return u
+}
+
+// object returns the object in a YAML text, in the namespace of the test.
+func object(s *stage.Stage, text string) *unstructured.Unstructured {
+	s.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
 		s.Fatal(err)
@@ -64,14 +79,6 @@ func create(s *stage.Stage, text string, owners ...metav1.OwnerReference) *unstr
 		s.Fatal(err)
 	}
 	u.SetNamespace(s.Namespace)
-	u.SetOwnerReferences(owners)
-	// Try again for some time: if the CRD is new, the API server may not serve its kind yet.
-	s.Eventually("a "+u.GetKind()+" can be created", func(ctx context.Context) string {
-		if err := s.Objects.Create(ctx, u); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
 	return u
 }
 
