@@ -14,9 +14,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// EntersQueue reports whether a pod can enter the scheduler's queue if ReprieveGate admits it: no
-// other plugin gates the pod, and its group does not outrank it. Only such a pod can plan for its
-// gang.
+// EntersQueue reports whether a pod can enter the scheduler's queue if ReprieveGate admits it. No
+// other plugin gates such a pod, and its group does not outrank it. Only such a pod can plan for
+// its gang.
 func (r *Index) EntersQueue(pod *corev1.Pod) bool { return r.GatedBy(pod) == "" }
 
 // GatedBy returns the reason why a pod cannot enter the scheduler's queue, even if ReprieveGate

@@ -1,6 +1,6 @@
-// Package cluster knows the state of the cluster that scheduling decisions depend on: which pods,
-// groups and nodes exist, which pods are members of which group, where they are placed, and what
-// they use of their queues. It answers questions and makes no decisions.
+// Package cluster knows the state of the cluster that scheduling decisions depend on. It finds the
+// pods, groups and nodes, the members of each group, their placements, and their usage of queues.
+// It answers questions and makes no decisions.
 //
 // The state has three layers. Each layer holds the layers before it, and no later layer:
 //

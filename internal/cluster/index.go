@@ -50,8 +50,8 @@ type Sources struct {
 	Trees *gang.Trees
 	// Confined is the result of profiles.Confine for the scheduler's configuration.
 	Confined bool
-	// Gate is the name of the PreEnqueue plugin that gates pods by what the Index reports. The Index
-	// does not ask that plugin.
+	// Gate is the name of the PreEnqueue plugin that asks the Index. The Index does not ask that
+	// plugin.
 	Gate string
 }
 

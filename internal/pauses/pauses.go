@@ -57,8 +57,8 @@ type Releaser interface {
 	All(key workload.Key, why string)
 }
 
-// New returns the Pauses of the workloads in e. plugin is the name of the scheduler's own plugin:
-// a pod that this plugin returns to the queue at Permit has not failed.
+// New returns the Pauses of the workloads in an engine. plugin names the scheduler's own plugin. A
+// pod that this plugin returns to the queue at Permit has not failed.
 func New(
 	index *cluster.Index, e *engine.Engine, clk clock.PassiveClock, m *metrics.Metrics, plugin string, retries Retrier, releases Releaser,
 ) *Pauses {
@@ -246,8 +246,8 @@ var ranPlugin = regexp.MustCompile(`^running (\w+)(?: plugin)? "([^"]*)": `)
 const permitTimeout = "rejected due to timeout"
 
 // failureOf returns the step that failed after the decision, from the status at the end of a cycle.
-// own is the name of the scheduler's plugin. It returns false if that plugin returned the pod to the
-// queue, because its gang was released or the pod was preempted.
+// own is the name of the scheduler's plugin. It returns false if that plugin returned the pod to
+// the queue, because its gang was released or the pod was preempted.
 func failureOf(own string, profile framework.Framework, status *fwk.Status) (engine.Failure, bool) {
 	plugin, message := status.Plugin(), status.Message()
 	var fit *framework.FitError

@@ -25,8 +25,8 @@
 //   - [nominations] makes nominations agree with reservations. [rooms] releases reservations that
 //     no longer fit on their nodes.
 //   - [nodeWatch] follows nodes. [departures] follows terminating pods.
-//   - [pauses.Pauses] follows preemptors that fail. [victimPriorities] follows the priorities of groups as
-//     potential victims.
+//   - [pauses.Pauses] follows preemptors that fail. [victimPriorities] follows the priorities of
+//     groups as potential victims.
 //   - [staleGangs] determines which gangs have lacked members for too long. [lostMembers] keeps
 //     room for lost members.
 //   - [queueChanges] follows Queues, namespaces and PriorityClasses.
