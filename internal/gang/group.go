@@ -50,7 +50,8 @@ type Group struct {
 	PreemptionPolicy corev1.PreemptionPolicy
 	// StartTime is the time since which minCount members have run together; zero if they do not.
 	StartTime time.Time
-	// Scheduled is true if the PodGroup's status reports minCount members with a node.
+	// Scheduled is true if the PodGroup's status reports minCount members with a node; see
+	// [wasScheduled].
 	Scheduled bool
 	// DegradedSince is the time when the gang lost members that it still lacks, according to its
 	// status. It is zero if the gang lacks none. The records of internal/runs can be newer than the
@@ -176,7 +177,7 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 		g.StartTime = pg.Status.StartTime.Time
 	}
 	g.Progress, _ = ProgressOf(pg.Annotations)
-	g.Scheduled = meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
+	g.Scheduled = wasScheduled(pg)
 	if c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionDegraded); c != nil && c.Status == metav1.ConditionTrue {
 		g.DegradedSince = c.LastTransitionTime.Time
 	}
@@ -187,6 +188,18 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 		g.Stops, g.StoppedAt = last.Stops, last.StopTime.Time
 	}
 	return g
+}
+
+// wasScheduled reports whether a PodGroup's status shows that minCount members had a node. The
+// status may be older than the spec, for example after a change of the leader. If minCount was
+// raised since then, the members are not lost: the gang never had them.
+func wasScheduled(pg *v1alpha1.PodGroup) bool {
+	c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return false
+	}
+	p := pg.Spec.SchedulingPolicy
+	return c.ObservedGeneration >= pg.Generation || p == nil || p.Gang == nil || p.Gang.MinCount <= pg.Status.Scheduled
 }
 
 // GroupOf returns the PodGroup that a Pod names in spec.schedulingGroup or by its label; false for
