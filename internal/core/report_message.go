@@ -25,6 +25,8 @@ type need struct {
 	// but is the reason why the preemptor must not use the room, although it is enough; empty for
 	// none.
 	but string
+	// unplaceable describes the members that no node admits, regardless of room; "" for none.
+	unplaceable string
 }
 
 // sentence describes the missing room. Example: "needs 8 nvidia.com/gpu on 4 nodes; 3 nodes have
@@ -50,7 +52,7 @@ func (m *need) sentence(d *Decision) string {
 			m.resource, plural(m.members, "member"), m.placed, m.when)
 	}
 	if m.but == "" {
-		msg = m.where + msg
+		msg = m.where + msg + m.unplaceable
 	}
 	switch {
 	case d.Preemptor.FurtherGroup:

@@ -232,6 +232,7 @@ const asThingsAre, afterPreemption = "as things are", "after preemption"
 func (sr *search) missing(d *Decision, t *simulation, when string) {
 	every := t.hardestFirst(allMembers(sr.p.Classes))
 	d.NodesOut = sr.nodesOut(t, every)
+	unplaceable := t.unplaceable(every)
 	where := ""
 	if roomiest := sr.roomiest(t, max(sr.p.MinCount, 1)); roomiest != nil {
 		d.Domain = sr.domainOf(nil)
@@ -240,7 +241,7 @@ func (sr *search) missing(d *Decision, t *simulation, when string) {
 		u.problem = t.inNodesOf(roomiest)
 		t = &u
 	}
-	m := need{where: where, members: max(sr.p.MinCount, 1), placed: sr.roomOn(t), when: when, nodes: len(sr.v.c.byName)}
+	m := need{where: where, members: max(sr.p.MinCount, 1), placed: sr.roomOn(t), when: when, nodes: len(sr.v.c.byName), unplaceable: unplaceable}
 	if len(every) == 1 && m.placed < m.members {
 		sr.scarcest(t, every[0].class, &m)
 	}
