@@ -347,6 +347,13 @@ IN ?= .
 prose-list: ## List the findings about the language of packages and pages: IN="internal/queue docs/queues.md".
 	@$(PROSE) list $(IN)
 
+# The seed of the random choice.
+SEED ?= 1
+
+.PHONY: prose-sample
+prose-sample: ## Draw 40 comments and the first screens of 20 pages to read: SEED=7.
+	@$(PROSE) sample -seed $(SEED) $(IN)
+
 MOVED ?=
 
 .PHONY: prose-baseline

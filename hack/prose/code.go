@@ -15,7 +15,8 @@ var (
 	directive = regexp.MustCompile(`^//(?:[a-z0-9]+:[a-z0-9]|nolint|line | ?\+)`)
 	// listMarker matches the start of a list item in a doc comment.
 	listMarker = regexp.MustCompile(`^\s*(?:[-*+•]|\d+[.)])\s+`)
-	// looksLikeCode matches a string that is a template, a query or a program, and not a message.
+	// looksLikeCode matches a string that is a template, a query or a program. Such a string is not
+	// a message.
 	looksLikeCode = regexp.MustCompile(`%-?\d+|\\b|\(\?|\{\{|\$\{|=>|==|:=|&&|\|\||</|\(\)|;\s|\bby \(`)
 	// letters matches one word of a message.
 	letters = regexp.MustCompile(`[A-Za-z]{2,}`)

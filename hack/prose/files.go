@@ -141,7 +141,7 @@ func textOf(path string) (*text, error) {
 	if isPage {
 		return pageText(path, string(data)), nil
 	}
-	if bytes.HasPrefix(data, []byte("// Code generated ")) || bytes.Contains(data, []byte("\n// Code generated ")) {
+	if isGenerated(data) {
 		return nil, nil
 	}
 	t, err := codeText(path, data)
@@ -149,6 +149,11 @@ func textOf(path string) (*text, error) {
 		return nil, fmt.Errorf("cannot read the comments of %s: %w", path, err)
 	}
 	return t, nil
+}
+
+// isGenerated reports whether a program wrote the content of a Go file.
+func isGenerated(content []byte) bool {
+	return bytes.HasPrefix(content, []byte("// Code generated ")) || bytes.Contains(content, []byte("\n// Code generated "))
 }
 
 // isProductCode reports whether a path names a Go file that is neither a test nor generated.

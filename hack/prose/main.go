@@ -5,6 +5,7 @@
 //	go run ./hack/prose baseline
 //	go run ./hack/prose numbers PATH...
 //	go run ./hack/prose commits
+//	go run ./hack/prose sample -seed N PATH...
 //
 // The tasks are:
 //
@@ -13,6 +14,7 @@
 //   - baseline lowers the counts in the baseline to the findings of the work tree.
 //   - numbers prints how often some constructions occur per 1,000 words.
 //   - commits checks the subjects of the commits since a base commit.
+//   - sample prints comments and first screens of pages, drawn at random, for a person to read.
 //
 // docs/writing.md explains the rules, and hack/tools/vale/styles defines them. Vale applies the
 // rules to the text that this command extracts: comments and messages of Go files, and paragraphs
@@ -31,7 +33,7 @@ import (
 )
 
 // usage is printed if the command line names no known task.
-const usage = "usage: prose check|list|baseline|numbers|commits [flags] [paths]"
+const usage = "usage: prose check|list|baseline|numbers|commits|sample [flags] [paths]"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -51,6 +53,9 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags := flag.NewFlagSet("prose "+args[0], flag.ContinueOnError)
 	base := flags.String("base", "", "commit to compare with (default: where the branch left main)")
 	moved := flags.Bool("moved", false, "baseline: accept that counts rise in one package if they fall as much in others")
+	seed := flags.Uint64("seed", 1, "sample: the seed of the random choice")
+	comments := flags.Int("comments", 40, "sample: the number of comments")
+	pages := flags.Int("pages", 20, "sample: the number of pages")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -65,6 +70,8 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return numbers(out, flags.Args())
 	case "commits":
 		return commits(ctx, out, *base)
+	case "sample":
+		return sample(out, *seed, *comments, *pages, flags.Args())
 	default:
 		return errors.New(usage)
 	}

@@ -285,3 +285,48 @@ func TestExamples(t *testing.T) {
 		t.Error("a finding in a sound sentence passed")
 	}
 }
+
+// TestSample draws excerpts from a directory. One seed must always give the same excerpts, and the
+// drawn comments must be long ones. The excerpts also show the code below a comment.
+func TestSample(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	source := "// Copyright the authors of these books. All of them keep their rights.\n\npackage books\n\n// Short words.\nvar a int\n"
+	for i := range 40 {
+		source += "\n// Counter " + strconv.Itoa(i) + " holds one of the many numbers that this file needs.\nvar n" + strconv.Itoa(i) + " int\n"
+	}
+	for name, content := range map[string]string{
+		"books.go": source,
+		"page.md":  strings.Repeat("A line.\n", screen) + "Below the first screen.\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	draw := func(seed uint64, comments int) string {
+		var out bytes.Buffer
+		if err := sample(&out, seed, comments, 1, []string{dir}); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	first := draw(1, 5)
+	if again := draw(1, 5); again != first {
+		t.Errorf("the same seed gave:\n%s\nand then:\n%s", first, again)
+	}
+	if other := draw(2, 5); other == first {
+		t.Errorf("two seeds gave the same excerpts:\n%s", first)
+	}
+	if got := strings.Count(first, "// Counter "); got != 5 {
+		t.Errorf("got %d comments, want 5:\n%s", got, first)
+	}
+	all := draw(1, 100)
+	for _, unwanted := range []string{"Copyright", "Short words", "Below the first screen"} {
+		if strings.Contains(all, unwanted) {
+			t.Errorf("the sample contains %q:\n%s", unwanted, all)
+		}
+	}
+	if !strings.Contains(all, "\nvar n7 int\n") || !strings.Contains(all, "A line.") {
+		t.Errorf("the sample misses the code below a comment, or the page:\n%s", all)
+	}
+}
