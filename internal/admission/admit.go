@@ -13,8 +13,8 @@ import (
 // under way has taken longer than patience. If there is room for all queued work, Admit gives free
 // passes instead.
 //
-// Work of queues that do not exist is also admitted, so that the scheduler can report the reason.
-// If shares is nil, there are no queues, and all work is admitted.
+// Admit also admits work of queues that do not exist, so that the scheduler can report that the
+// queue is missing. If shares is nil, there are no queues, and all work is admitted.
 func (l *List) Admit(shares Shares, now time.Time) []workload.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,13 +126,13 @@ func (t *turns) round(now time.Time) *round {
 
 // level returns the level of the next workload to admit:
 //
-//   - ready, if the first workload of any queue is ready. Ready work of all queues then
-//     competes, even if a workload that failed lately is ahead of it in its queue. Without
-//     this rule, a queue whose first workload failed would miss turns.
+//   - ready, if the first workload of any queue is ready. The ready work of all queues then
+//     competes for the next turn, even if another workload of the same queue comes first and has
+//     failed lately. Without this rule, a queue whose first workload failed would miss turns.
 //   - yielding, if the first workload of every queue failed lately, as in a full cluster.
 //     Yielding work keeps its order, so that new work does not overtake work that has waited
 //     for long.
-//   - failed, if all waiting work has just failed.
+//   - failed, if the turns of all waiting workloads have just failed.
 func (c *round) level() level {
 	switch {
 	case c.led > 0:
@@ -198,8 +198,9 @@ type failedTurns struct {
 
 // insteadOf returns the queue that gets the turn of the given leaf queue. It returns leaf itself
 // until too many turns of leaf have failed; see inARow. If the returned waiter is nil, the turn
-// goes to the first workload of the returned queue. The returned queue may lack a share, because
-// the leaf has shown that it cannot use the room.
+// goes to the first workload of the returned queue. The returned queue may have no fair share of
+// the requested resources. It gets the turn nevertheless, because the failed turns have shown that
+// leaf cannot use the room.
 func (t *turns) insteadOf(c *round, shares Shares, leaf string, at level) (string, *waiter) {
 	vain := t.vain[leaf]
 	if vain.count < inARow || vain.given && vain.count < 2*inARow {
@@ -225,8 +226,8 @@ func (t *turns) insteadOf(c *round, shares Shares, leaf string, at level) (strin
 // withShare returns the queues that have a fair share of every resource that their first
 // workload of a level requests. If there are none, it returns all queues.
 //
-// Queues without a share have the least usage of these resources, so the order by usage would
-// put them first. Other queues would then reclaim the room from them.
+// Queues without a share use the least of these resources, so the order by usage would put them
+// first. But other queues would then reclaim the room from these queues at once.
 func (t *turns) withShare(queues []string, at level, shares Shares) []string {
 	if len(queues) < 2 {
 		return queues
@@ -252,8 +253,8 @@ func (t *turns) firsts(queues []string, at level) []Waiter {
 	return out
 }
 
-// pass admits a waiter without beginning a turn. It drops an earlier recall of the workload.
-// Otherwise TurnAway would reject the admitted workload, and no event would retry it.
+// pass admits a waiter without beginning a turn. It drops an earlier recall of the workload. If
+// pass kept the recall, TurnAway would reject the admitted workload, and no event would retry it.
 func (t *turns) pass(w *waiter) {
 	t.leave(w)
 	t.admitted[w.Key] = w

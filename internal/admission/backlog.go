@@ -12,10 +12,10 @@ import (
 type level int
 
 const (
-	// ready: the workload has the position that its priority and age give it.
+	// ready: the workload has the normal position in its queue, by its priority and age.
 	ready level = iota
-	// yielding: ready work of other queues precedes the workload. Ready work behind it in its
-	// own queue also does, unless that work requests at least as much.
+	// yielding: ready work of other queues precedes the workload. Later ready work of its own queue
+	// also precedes it, except work that requests at least as much.
 	yielding
 	// failed: the workload's turn has just failed, and all other work precedes it. Without this
 	// level, events could retry the workload every few milliseconds, and work behind it would
@@ -67,8 +67,8 @@ func (l *backlog) untried() *waiter {
 
 // before returns the waiter that gets the turn of the ready waiter w. This is the first yielding
 // waiter if that waiter precedes w in order and requests no more of any resource. Otherwise it is
-// w. The yielding waiter found no room lately, but any room that is large enough for w is large
-// enough for it too.
+// w. The yielding waiter found no room lately. But it requests no more than w, so room that is
+// large enough for w is large enough for this waiter too.
 func (l *backlog) before(w *waiter) *waiter {
 	if yields := l[yielding].Items; len(yields) > 0 && order(yields[0], w) < 0 && yields[0].Request.within(w.Request) {
 		return yields[0]

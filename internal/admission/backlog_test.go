@@ -112,8 +112,8 @@ func TestRestingHead(t *testing.T) {
 			for ; r.now.Before(at(0).Add(lasts)); r.now = r.now.Add(every) {
 				r.step()
 				steps++
-				// A failed turn of large work may call back the rest of a batch. So the queues
-				// may differ by up to a batch.
+				// A failed turn of large work may recall the rest of a batch. So the numbers of
+				// placed workloads of the queues may differ by up to a batch.
 				if apart := r.placed["a"] - r.placed["b"]; len(tc.queues) > 1 && max(apart, -apart) > longestBatch+r.placed["a"]/100 {
 					t.Fatalf("after %v, %v of each queue have found their places, want as many of one as of the other", r.now.Sub(at(0)), r.placed)
 				}
@@ -185,7 +185,7 @@ func TestDeepBacklog(t *testing.T) {
 }
 
 // TestBacklogKeepsItsOrder checks a full cluster in which much work has failed repeatedly. Free
-// room goes to the oldest work of the queue with less usage, although new work backs off for a
+// room must go to the oldest work of the queue with less usage, although newer work backs off for a
 // shorter time.
 func TestBacklogKeepsItsOrder(t *testing.T) {
 	t.Parallel()
@@ -263,9 +263,9 @@ func TestOthersWait(t *testing.T) {
 	}
 }
 
-// TestRoomOfTheFirst checks a ready workload behind a workload that has failed lately. The failed
-// workload takes the turn of the ready one if it requests no more. If it fails again, ready
-// workloads behind it keep their turns for a while.
+// TestRoomOfTheFirst checks a ready workload behind a workload that has failed lately. If the
+// failed workload requests no more than the ready one, it must take the turn of the ready one. If
+// it fails again, ready workloads behind it must keep their turns for a while.
 func TestRoomOfTheFirst(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -21,7 +21,7 @@ type batch struct {
 	// most is the size of the next batch. left is the number of workloads of the last batch
 	// that have not found room yet.
 	most, left int
-	// called holds recalled workloads until TurnAway has reported them.
+	// called holds the recalled workloads that TurnAway has not reported yet.
 	called map[workload.Key]*waiter
 	// since is the time when batches were first limited to one workload because of called. It is
 	// zero if called is empty.
@@ -55,7 +55,8 @@ type Position struct {
 	Time     time.Time
 }
 
-// after returns the position s, changed as little as necessary to be behind the position last.
+// after returns the position s if it is behind the position last. Otherwise it returns the nearest
+// position behind last.
 func (s Position) after(last Position) Position {
 	next := Position{Priority: min(s.Priority, last.Priority), Time: s.Time}
 	if !next.Time.After(last.Time) {
@@ -117,7 +118,8 @@ func (t *turns) foundPlace() {
 }
 
 // callBack recalls the remaining workloads of the batch because a workload before them found no
-// room. They were selected as if it had found room.
+// room. The batch selected each of these workloads under the assumption that all workloads before
+// it find room.
 func (t *turns) callBack() {
 	t.batch.startOver()
 	for key, w := range t.underway {
@@ -138,7 +140,8 @@ func (t *turns) callBackOne(w *waiter) {
 	t.queue(w, w.levelAt(w.began))
 }
 
-// keep admits a workload that found room although its turn had been recalled.
+// keep admits a workload again whose turn was recalled. The workload had a scheduling cycle
+// nevertheless, and found room.
 func (t *turns) keep(key workload.Key) {
 	if w := t.batch.called[key]; w != nil && t.held[key] == w {
 		t.pass(w)

@@ -4,12 +4,12 @@
 // next turn goes to the first workload of the queue that is furthest below its fair share. A
 // workload's turn lasts from its admission until the scheduler has decided on it.
 //
-// Turns exist because each placement changes the order of the queues. The scheduler's own queue
-// is a heap and cannot follow such changes. While all workloads find room, several are admitted
-// together as a batch, which keeps its order in the scheduler's queue. If a workload finds no
-// room, the workloads of the batch after it are recalled ([List.TurnAway]). After a failed turn
-// ([List.TurnFailed]), a workload backs off: for a while, other workloads precede it, including
-// workloads behind it in its queue.
+// Turns exist because each placement changes the order of the queues. The scheduler's own queue is
+// a heap, and the order of a heap must not change while pods are in it. While all workloads find
+// room, the List admits several together as a batch, which keeps its order in the scheduler's
+// queue. If a workload finds no room, the workloads of the batch after it are recalled
+// ([List.TurnAway]). After a failed turn ([List.TurnFailed]), a workload backs off: for a while,
+// other workloads precede it, including workloads behind it in its queue.
 //
 // If there is room for all waiting work, new workloads get a free pass, which is an admission
 // without a turn ([List.Pass]). When room becomes scarce, the List recalls workloads that have

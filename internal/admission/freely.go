@@ -14,9 +14,9 @@ import (
 type freely struct {
 	// underway holds the workloads with a free pass that have no node yet.
 	underway map[workload.Key]*waiter
-	// doubts maps each workload that found no room despite a free pass to its queue. Such a
-	// workload stays here until it is placed or the quota ledger explains the lack of room. Until
-	// then, no workload gets a free pass, because it may find no room either.
+	// doubts maps each workload that found no room despite a free pass to its queue. A doubt ends
+	// when the workload is placed, or when the quota ledger shows the lack of room. Until then, no
+	// workload gets a free pass, because other workloads may find no room either.
 	doubts map[workload.Key]string
 }
 
@@ -50,7 +50,7 @@ func (t *turns) goFreely(w *waiter, now time.Time) {
 	w.began, w.seat, w.early = now, Position{}, false
 	t.admitted[w.Key] = w
 	t.freely.underway[w.Key] = w
-	// The workload may still have a turn in the queue that it was in before.
+	// If the workload has changed its queue, it may still have a turn in its old queue.
 	delete(t.underway, w.Key)
 	delete(t.batch.called, w.Key)
 }
@@ -131,8 +131,9 @@ func (l *List) doubt(key workload.Key) {
 	}
 }
 
-// recall calls the function which for each workload that has a free pass but no node. It recalls
-// the workload if the function returns true. The result is true if any workload was recalled.
+// recall calls a function, the argument which, for each workload that has a free pass but no node.
+// It recalls the workload if the function returns true. The result is true if any workload was
+// recalled.
 func (t *turns) recall(which func(*waiter) bool) (some bool) {
 	for key, w := range t.freely.underway {
 		if which(w) {

@@ -94,7 +94,7 @@ type Shares interface {
 type turns struct {
 	// held holds the workloads that wait for a turn.
 	held map[workload.Key]*waiter
-	// lines holds the workloads of held by queue, in order.
+	// lines holds the same workloads as held, by queue and in the order of their turns.
 	lines map[string]*backlog
 	// rests holds the workloads of held that are not ready, ordered by the end of their level.
 	rests heap.Heap[*waiter]
@@ -104,7 +104,7 @@ type turns struct {
 	underway map[workload.Key]*waiter
 	freely   freely
 	// inVain maps a queue to a time. Until that time, yielding work of the queue does not take the
-	// turns of its ready work, because such a turn has just failed. See backlog.before.
+	// turns of the queue's ready work, because such a turn has just failed. See backlog.before.
 	inVain map[string]time.Time
 	// vain counts, by queue, the failed turns since the last successful turn.
 	vain map[string]failedTurns
@@ -366,8 +366,8 @@ func (l *List) AdmitDirectly(w Waiter, now time.Time) bool {
 		l.signal()
 	}
 	if before := t.admitted[w.Key]; before == nil || before.Queue != w.Queue {
-		// The state is the same as after a turn, so that RetryForShares returns the workload if
-		// it fails and shares change.
+		// Leave the state that a turn would leave. So if the workload fails, RetryForShares returns
+		// it when shares change.
 		next := t.waiterOf(w, now)
 		next.began = now
 		t.admitted[w.Key] = next

@@ -365,8 +365,8 @@ func TestEased(t *testing.T) {
 	}
 }
 
-// TestEasedWithoutATurn checks a workload that was admitted without a turn and then found no
-// room. It is retried only when shares change.
+// TestEasedWithoutATurn checks a workload that was admitted without a turn and then found no room.
+// The workload must be retried when shares change, and only then.
 func TestEasedWithoutATurn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -443,8 +443,8 @@ func TestTurnsThatFail(t *testing.T) {
 	s.now = s.now.Add(firstRest)
 	enter("a-1", "a-2", "b-1")
 	fails("a-1")
-	// Another pod ends. Only the first workload has just failed, so the other workloads of both
-	// queues precede it.
+	// Another pod ends. The first workload is the only one whose turn has just failed, so all other
+	// workloads of both queues precede it.
 	enter("a-1")
 	fails("a-2")
 	fails("b-1")

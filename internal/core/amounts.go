@@ -20,8 +20,8 @@ func wantedAmount(v int64) int64 {
 	return v
 }
 
-// fits reports whether room is enough for the wanted amounts. Like the in-tree resource filter, it
-// ignores resources that are not requested: there, the room may be negative.
+// fits reports whether room is enough for the wanted amounts. It ignores resources that are not
+// requested, because their free room may be negative. The in-tree resource filter does the same.
 func fits(wanted, room []int64) bool {
 	for r, v := range wanted {
 		if v > 0 && v > room[r] {

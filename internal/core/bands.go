@@ -56,8 +56,8 @@ func (b bands) validate() error {
 }
 
 // inBands returns a copy of the search. There, the rank of each unit is the lowest priority of its
-// band. Priorities at or above the preemptor's stay the same. If they changed too, a band that
-// contains the preemptor's priority would add potential victims.
+// band. Priorities at or above the preemptor's priority are not changed. Otherwise, units with such
+// a priority might become potential victims, because they share a band with lower priorities.
 func (sr *search) inBands(mem *scratch) *search {
 	s, v := *sr.s, *sr.v
 	s.bands = sr.p.Bands

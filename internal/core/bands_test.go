@@ -12,8 +12,8 @@ import (
 )
 
 // withoutBands returns an equal case without bands. Each unit with a priority lower than the
-// preemptor's has the lowest priority of its band. It also changes d.Score to the score in the new
-// case.
+// preemptor's has the lowest priority of its band. withoutBands also changes d.Score to the score
+// in the new case.
 func withoutBands(t interface{ Fatalf(string, ...any) }, s *Snapshot, p *Preemptor, d *Decision) (*Snapshot, *Preemptor) {
 	if len(p.Bands) == 0 {
 		return s, p
@@ -79,8 +79,8 @@ func TestBandsAreOnePriority(t *testing.T) {
 	}
 }
 
-// TestBandsPermitNothing checks that bands do not change the set of potential victims. They do not
-// change whether there is room either.
+// TestBandsPermitNothing checks that bands change neither the set of potential victims nor the
+// result whether there is room.
 func TestBandsPermitNothing(t *testing.T) {
 	t.Parallel()
 	inBand := 0

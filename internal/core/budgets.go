@@ -20,7 +20,8 @@ func newBudgetDraw(s *Snapshot) *budgetDraw {
 	return &budgetDraw{s: s, left: left, settled: make(map[int32]bool)}
 }
 
-// newBudgetDraw returns a budgetDraw without evictions; nil if no unit has a budget.
+// newBudgetDraw returns a budgetDraw that has counted no eviction yet. It returns nil if no unit
+// has a budget.
 func (v *problem) newBudgetDraw() *budgetDraw {
 	if !v.c.budgeted {
 		return nil
@@ -28,7 +29,8 @@ func (v *problem) newBudgetDraw() *budgetDraw {
 	return newBudgetDraw(v.s)
 }
 
-// settle evicts a unit for certain: later calls of evict and spare for the unit have no effect.
+// settle counts the eviction of a unit permanently: later calls of evict and spare for the unit
+// have no effect.
 func (d *budgetDraw) settle(unit int32) {
 	d.evict(unit)
 	d.settled[unit] = true

@@ -61,7 +61,8 @@ func randomTree(pick chooser, dims int) *fairshare.Tree {
 		}
 		if pick(2) == 0 {
 			if q.Quota = amounts(8); pick(3) == 0 {
-				// This quota names only the first resource. The other resources may be carried.
+				// Let the quota name only the first resource, so that the other resources may be
+				// carried.
 				q.Quota = q.Quota[:1]
 			}
 		}

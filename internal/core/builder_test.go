@@ -161,8 +161,8 @@ type randomShape struct {
 	// the preemptor.
 	full bool
 	// gangs makes half of the single pods members of three gangs, which are preempted one by one.
-	// Some of the gangs have more members than minCount, others have too few. With whole, each gang
-	// has exactly minCount members. gangRoles gives the members two roles.
+	// Some of the gangs have more members than minCount, others have too few. If whole is true,
+	// each gang has exactly minCount members. If gangRoles is true, the members have two roles.
 	gangs, whole, gangRoles bool
 	// flat gives all units the same priority.
 	flat bool
@@ -234,7 +234,7 @@ func randomBands(pick chooser) []Band {
 	return out
 }
 
-// randomPriorities is randomCase without bands and stops.
+// randomPriorities is like randomCase, but the case has neither bands nor stops.
 func randomPriorities(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 	dims := 1 + pick(2)
 	b := clusterOf([]string{"gpu", "cpu"}[:dims]...)

@@ -3,8 +3,8 @@ package core
 // Exceeds reports whether all nodes together are too small for a preemptor, even if no other pod
 // ran on them. Then no deletion of a pod can help. A gang exceeds the nodes if they have room for
 // fewer than MinCount of its members. A preemptor that needs no member exceeds them if they have
-// room for no member at all. Exceeds counts the members of each class as if there were no other
-// classes, and checks only resources. So it may return false for a preemptor that fits nowhere.
+// room for no member at all. Exceeds checks only resources, and counts each class without the room
+// that other classes need. So it may return false for a preemptor that fits nowhere.
 func (s *Snapshot) Exceeds(p *Preemptor) bool {
 	if validate(s, p) != nil {
 		return false

@@ -13,8 +13,8 @@ const (
 	// CascadeMeasure counts the evictions by replacements for the chosen outcome and reports the
 	// number.
 	CascadeMeasure CascadeMode = "Measure"
-	// CascadeDecide also prefers outcomes whose replacements evict fewer pods. In the order of the
-	// fields of Score, this criterion comes after Surplus and before Repeated.
+	// CascadeDecide also prefers outcomes whose replacements evict fewer pods. This criterion comes
+	// after the criterion Surplus and before the criterion Repeated of [Score].
 	CascadeDecide CascadeMode = "Decide"
 )
 
@@ -112,10 +112,9 @@ func (cs *cascades) of(f *found) Cascade {
 	return out
 }
 
-// leastCascade returns the outcome whose replacements evict the fewest pods. The choice is between
-// f and the tied outcomes: the outcomes with an equal cost by all criteria before the cascade.
-// Among outcomes with equally few evictions, f comes first, then the lowest cost by the later
-// criteria.
+// leastCascade returns the outcome whose victims' replacements evict the fewest pods. It compares f
+// with the tied outcomes, whose cost equals the cost of f by all criteria before the cascade. Among
+// outcomes with equally few evictions, f comes first, then the lowest cost by the later criteria.
 func (sr *search) leastCascade(f found) found {
 	if sr.p.Cascade != CascadeDecide || len(f.victims) == 0 {
 		return f

@@ -22,14 +22,15 @@ type aftermath struct {
 	gone map[int32]bool
 }
 
-// newAftermath returns the cluster after the victims of f are evicted and the preemptor's members
-// are placed.
+// newAftermath returns the cluster after the outcome f was carried out: its victims are evicted,
+// and the preemptor's members are placed.
 func newAftermath(whole *search, f *found) *aftermath {
 	v := whole.v
 	a := &aftermath{whole: whole, s: *v.s, c: *v.c, gone: make(map[int32]bool)}
 	a.c.later = slices.Clone(v.c.later)
 	a.c.free = a.c.later
-	// Do not use the table of losses: in this table, the gangs that f breaks are still whole.
+	// Do not reuse the table of losses. It was computed before the preemption, when the gangs that
+	// f breaks were still whole.
 	a.c.losses = nil
 	a.s.columns, a.s.Leaving, a.s.losses, a.s.stopped = &a.c, nil, nil, nil
 	a.s.Budgets = slices.Clone(v.s.Budgets)
@@ -116,8 +117,9 @@ func (a *aftermath) use(queue string, request Amounts, sign int64) {
 	}
 }
 
-// decide is Decide for a replacement. It ignores affinity and other filters: a node admits a
-// replacement if it has enough room. If there is no room, the Decision has only its outcome.
+// decide makes a decision for a replacement, like Decide. It ignores affinity and other filters: a
+// node admits a replacement if it has enough room. If there is no room, the Decision has only its
+// outcome.
 func (a *aftermath) decide(p *Preemptor) Decision {
 	v := newView(&a.s, p, Arithmetic{})
 	v.meter = a.whole.v.meter

@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// refCascade returns the number of evictions by the replacements of d.Victims. It is a reference
-// for Cascade. It decides for each replacement on a new snapshot. This snapshot has no victims, and
-// the preemptor and earlier replacements are static pods.
+// refCascade returns the number of evictions by the replacements of d.Victims. The tests compare
+// [Cascade] with it. For each replacement, refCascade decides on a new snapshot without the
+// victims. There, the preemptor and earlier replacements are static pods, which cannot be evicted.
 func refCascade(t *rapid.T, s *Snapshot, p *Preemptor, kinds map[int]Replacement, d *Decision) (evictions int) {
 	world := *s
 	world.Nodes, world.Units, world.Budgets = slices.Clone(s.Nodes), slices.Clone(s.Units), slices.Clone(s.Budgets)

@@ -135,14 +135,15 @@ func TestCascade(t *testing.T) {
 	}
 }
 
-// inDomains makes a gang require one domain. of has the domain of each node.
+// inDomains makes a gang require one domain. The argument of has the domain of each node.
 func inDomains(p *Preemptor, of ...string) *Preemptor {
 	p.Domain = &TopologyLevel{Key: "rack", Of: of}
 	return p
 }
 
 // TestCascadeOfABrokenGang checks the cascade if the search compares lost work and the outcome
-// breaks a gang. The replacements look for room while the other members of the gang still run.
+// breaks a gang. The replacements must look for room while the remaining members of the gang still
+// run.
 func TestCascadeOfABrokenGang(t *testing.T) {
 	t.Parallel()
 	member := func(u *Unit) {

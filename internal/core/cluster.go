@@ -24,14 +24,15 @@ type Cluster struct {
 	// nodes, and idleUnits the indexes of removed units. New nodes and units use them again.
 	slots                map[string]int32
 	idleNodes, idleUnits []int32
-	// onNode lists, for each node, the indexes of the units with a pod on it.
+	// onNode lists the indexes of the units with a pod on a node, by the node's index.
 	onNode [][]int32
 	// whole maps the UID of each PodGroup that is preempted as a whole to its unit.
 	whole map[string]int32
 	// undated has the units of groups without a known start. The start of such a unit is the
 	// earliest start of a member.
 	undated map[int32]bool
-	// side is the backing array for the one-pod units that SetNode adds for one node.
+	// side is the array behind the pod lists of one-pod units. All such units of a node share it,
+	// to save memory.
 	side []Pod
 	// going has the terminating pods, by node index.
 	going map[int32][]Pod
@@ -47,7 +48,7 @@ type Cluster struct {
 	uneven map[string]bool
 	// gangs has the gangs with at least minCount members whose members are preempted one by one.
 	gangs gangIndex
-	// held has the original free room of the nodes where the last Snapshot subtracted Holds.
+	// held saves the free room of nodes before the last call of Snapshot subtracted Holds from it.
 	held []room
 	// known has the request vectors in use, by their encoded values. Pods with equal requests share
 	// one vector.
@@ -63,14 +64,14 @@ type NodeState struct {
 	Leaving []Pod
 }
 
-// RunningPod is a pod that runs on a node. The Cluster creates its Unit from these fields.
+// RunningPod is a pod that runs on a node. The Cluster creates the pod's Unit from these fields.
 type RunningPod struct {
 	Pod
 	// Priority is the pod's own priority. For a pod in a group, the priority of the group applies
 	// instead.
 	Priority int32
-	// Toleration is the pod's own setting. For a pod in a group, the setting of the group applies
-	// instead. The same is true for Membership, Since and MinRuntime.
+	// Toleration is the pod's own toleration. For a pod in a group, the fields Toleration,
+	// Membership, Since and MinRuntime of the group apply instead.
 	Toleration *Toleration
 	Membership *QueueMembership
 	// Since is the time when the pod was scheduled, in nanoseconds since 1970; 0 for a pod that is
@@ -159,8 +160,8 @@ func (c *Cluster) SetBudgets(budgets []Budget) {
 	c.padBudgets(n)
 }
 
-// padBudgets grows the list of budgets to n entries, for pods that refer to budgets before
-// SetBudgets adds them. The new entries allow every eviction.
+// padBudgets grows the list of budgets to n entries. A pod may refer to a budget before SetBudgets
+// adds it; until then, the new entry allows every eviction.
 func (c *Cluster) padBudgets(n int) {
 	for len(c.s.Budgets) < n {
 		c.s.Budgets = append(c.s.Budgets, Budget{Allowed: math.MaxInt32})
@@ -240,8 +241,9 @@ func (c *Cluster) RemoveNode(name string) {
 }
 
 // Snapshot returns the current state of the cluster, with the room in held counted as used. It is
-// valid until the next change of the Cluster or the next call of Snapshot. The held room is
-// subtracted in the shared data itself; the next call of Snapshot restores it.
+// valid until the next change of the Cluster or the next call of Snapshot. Snapshots copy nothing:
+// the held room is subtracted from the data of the Cluster itself, and the next call of Snapshot
+// adds it back.
 func (c *Cluster) Snapshot(held ...Hold) *Snapshot {
 	c.letGo()
 	c.refresh()

@@ -9,8 +9,8 @@ import (
 // pods, when the group is added and when it changes.
 func TestUnitsHaveAllOfTheirGroup(t *testing.T) {
 	t.Parallel()
-	// These fields have no effect on members that are preempted one by one, which have their own
-	// values.
+	// These fields have no effect on members that are preempted one by one, because each member has
+	// its own values.
 	ofMembers := map[string]bool{"Namespace": true, "Name": true, "Start": true}
 	newCluster := func() *Cluster { return NewCluster([]string{"cpu"}) }
 	for _, whole := range []bool{true, false} {

@@ -69,7 +69,7 @@ func TestClusterDecidesLikeASnapshot(t *testing.T) {
 		if len(before.Resources) != len(after.Resources) {
 			return
 		}
-		// A Cluster computes the surplus members, so both cases start without them.
+		// Clear the marks of surplus members in both cases, because a Cluster computes these marks.
 		for _, units := range [][]Unit{before.Units, after.Units} {
 			for u := range units {
 				units[u].Surplus = false

@@ -96,8 +96,8 @@ func (c *Cluster) alone(pod Pod) []Pod {
 	return c.side[n-1 : n : n]
 }
 
-// isUnit reports whether the members of the group are one unit. This is so in disruption mode
-// PodGroup, and in any mode if the gang is stale.
+// isUnit reports whether the members of the group are one unit. They are one unit if the group's
+// disruption mode is PodGroup. In any mode, the members of a stale gang are one unit.
 func (g *Group) isUnit() bool { return g.Whole || g.isStale() }
 
 // isStale reports whether the gang counts as stale. The priority of a stale gang's unit is lower by
@@ -108,7 +108,7 @@ func (g *Group) isStale() bool { return g.Stale && g.Priority > math.MinInt32 }
 // in no tree.
 func (g *Group) workload() string { return cmp.Or(g.Workload, g.UID) }
 
-// standing returns the priority that the unit of the group has as a victim.
+// standing returns the priority of the group's unit as a potential victim.
 func (g *Group) standing() int32 {
 	if g.isStale() {
 		return g.Priority - 1
@@ -175,12 +175,12 @@ func (c *Cluster) countAll(at int32, sign int64) {
 }
 
 // tellSurplus marks the surplus members of the gangs in uneven. Members that do not run are marked
-// first, then the least important ones. In each role, it marks at most the number of members that
-// the gang can lose and still have minCount.
+// first, then the least important ones. It marks only members that the gang can lose and still have
+// minCount members, and enough members of each role.
 func (c *Cluster) tellSurplus() {
 	for uid := range c.uneven {
-		// Leave out members that are not evicted one by one. A group in a tree may be one unit, and
-		// such a unit has no surplus members.
+		// Leave out groups that are evicted as one unit, because no single member of them can be
+		// evicted. A group in a tree may be such a unit.
 		members := slices.DeleteFunc(slices.Clone(c.c.groups[uid]), func(m int32) bool { return !elastic(&c.s.Units[m]) })
 		slices.SortFunc(members, func(a, b int32) int {
 			x, y := c.s.Units[a], c.s.Units[b]
@@ -230,7 +230,7 @@ func (c *Cluster) refused(at int32) {
 	}
 }
 
-// uncount subtracts one from the number of units with a priority.
+// uncount records that there is one unit less with the given priority.
 func (c *Cluster) uncount(priority int32) {
 	if c.c.perPriority[priority]--; c.c.perPriority[priority] == 0 {
 		delete(c.c.perPriority, priority)

@@ -31,7 +31,8 @@ type columns struct {
 	// sound is true for the nodes with all quantities in range. The search ignores the other nodes.
 	sound []bool
 	nodes []nodeColumn
-	// sites has the node and position of each unit with one pod; see the method lone.
+	// sites locates each unit with one pod: its node, and its position in the node's nodeColumn.
+	// See the method lone.
 	sites []site
 	// byName lists the indexes of the existing nodes, sorted by name. rank is the position of each
 	// node in byName; it breaks ties between nodes.
@@ -63,8 +64,8 @@ type nodeColumn struct {
 	// starts are the start times of the units. A unit that has not started has the latest possible
 	// time.
 	starts []int64
-	// sums has dims values for each k from 0 to the number of units: the room that the eviction of
-	// the first k units frees.
+	// sums has the room that the eviction of the first k units frees, for each k from 0 to the
+	// number of units. There are dims values for each k.
 	sums []int64
 	// surplus is the number of surplus pods of all units.
 	surplus int
@@ -83,7 +84,8 @@ func (c *columns) set(n int32, b *columnBuilder, entries []entry) {
 	c.sumUp(n)
 	c.locate(n)
 	for _, e := range entries {
-		// If a quantity is out of range, the nodeColumn has no units. Use the entries instead.
+		// Read the units from entries: if a quantity is out of range, the nodeColumn lists no
+		// units.
 		c.losses.forget(e.unit)
 	}
 	c.losses.touch(n)
@@ -107,9 +109,9 @@ func (c *columns) locate(n int32) {
 	}
 }
 
-// lone returns the nodeColumn that has all properties of a unit, and the unit's position in it. It
-// returns false if the node has a unit with several pods. The caller must then read the Unit
-// itself.
+// lone returns the nodeColumn with the unit's node, and the unit's position in it. The nodeColumn
+// then has all properties of the unit. It returns false if the node has a unit with several pods.
+// The caller must then read the Unit itself.
 func (c *columns) lone(unit int32) (col *nodeColumn, at site, ok bool) {
 	at = c.sites[unit]
 	if int(at.node) >= len(c.nodes) {

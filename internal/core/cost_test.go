@@ -350,7 +350,8 @@ func TestSmallGangOfMembersApart(t *testing.T) {
 }
 
 // TestFewerPodsBeforeGroups checks that the score decides between sets of victims of one priority,
-// on one node and for a gang. The order of reprieve decides only if the scores are equal.
+// on one node and for a gang. The search reprieves victims in an order. This order decides only if
+// the scores are equal.
 func TestFewerPodsBeforeGroups(t *testing.T) {
 	t.Parallel()
 	b := clusterOf("cpu").node("n", 8).group("g", 0, 2, []string{"n", "n"}, startedAt(1))

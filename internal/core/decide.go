@@ -11,7 +11,8 @@ func Decide(s *Snapshot, p *Preemptor, oracle Oracle) (Decision, error) {
 	return d, err
 }
 
-// decide is Decide with the given protections. steps is the effort of the search, for tests.
+// decide is like Decide, but uses the given protections. The result steps is the effort of the
+// search, for tests.
 func decide(s *Snapshot, p *Preemptor, oracle Oracle, protections []protection) (d Decision, steps int, err error) {
 	if oracle == nil {
 		oracle = Arithmetic{}
@@ -32,7 +33,8 @@ type search struct {
 	// protections apply to this decision.
 	protections []protection
 	policy      policy
-	// whole is the search over all units. For a search over all units, it is the search itself.
+	// whole is the search over all units. If this search itself is over all units, whole points to
+	// it.
 	whole *search
 	// nodes are the nodes with potential victims, or all nodes if the potential victims are not
 	// known.
@@ -50,15 +52,15 @@ type search struct {
 	// compared are the topology domains that the search compared; nil for a preemptor that does not
 	// require one.
 	compared []domainOutcome
-	// full is the index of a queue whose limit is too low for the preemptor; -1 for none.
+	// full is the index of a queue whose limit blocks the preemptor; -1 for none.
 	full int32
-	// room is true if the preemptor fits without victims. If full is set as well, only the limit of
-	// this queue blocks the preemptor.
+	// room is true if the preemptor fits without victims. If the field full is also set, only the
+	// limit of that queue blocks the preemptor.
 	room bool
 	// If outcomeOnly is true, a Decision without room has only its outcome.
 	outcomeOnly bool
-	// cost is the cost of the victims of the last outcome. It is set for gangs with preferred
-	// levels, to compare the levels.
+	// cost is the cost of the victims of the last outcome. It is set only for gangs with preferred
+	// levels, because the search compares the outcomes of the levels by their cost.
 	cost Score
 }
 
@@ -162,8 +164,8 @@ func (sr *search) pick() (found, bool) {
 	return sr.leastCascade(first), true
 }
 
-// placeIn computes the final placements for the victims of f, on the nodes of the topology domain
-// d. If d is nil, it uses the whole cluster.
+// placeIn computes the final placements for the outcome f, whose victims are chosen, on the nodes
+// of the topology domain d. If d is nil, it uses the whole cluster.
 func (sr *search) placeIn(d *domain, ws []want, f *found) bool {
 	g := &gang{search: sr.within(d), ws: ws}
 	return g.place(f)
@@ -302,8 +304,8 @@ func (sr *search) anyRoom(free []int64) bool {
 }
 
 // insist returns the members that must be placed, as numbers per class. These members fit if all
-// potential victims are removed. Before the call, all units must be in place in t. If the oracle is
-// stateful, the potential victims stay removed from t.
+// potential victims are removed. Before the call, no unit may be removed from the simulation t. If
+// the oracle is stateful, the potential victims stay removed from t.
 func (sr *search) insist(t *simulation) ([]want, bool) {
 	if t.anyStateful {
 		t.outUpTo(t.victims.below)

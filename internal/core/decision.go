@@ -41,12 +41,12 @@ type Decision struct {
 	// maximum number.
 	ReprievedUnits []UnitRef `json:"reprievedUnits,omitempty"`
 	// ElsewhereUnits names the least important reprieved units on other nodes, up to a maximum
-	// number. They would be the first victims if the preemptor used their nodes.
+	// number. They would have been the first victims on their nodes.
 	ElsewhereUnits []ElsewhereUnit `json:"elsewhereUnits,omitempty"`
 	// Protected counts the protected units, by the rule that protects them.
 	Protected []RuleCount `json:"protected,omitempty"`
 	// ProtectedUnits names the least important protected units, up to a maximum number. Without
-	// protection, these would be evicted first.
+	// protection, the search would evict these units first.
 	ProtectedUnits []ProtectedUnit `json:"protectedUnits,omitempty"`
 	// Ceiling is the highest priority among the victims; nil without victims. Units with a higher
 	// priority were not at risk of eviction.

@@ -22,21 +22,23 @@
 //     they are the topology domains or the whole cluster (gang).
 //  2. potentialVictims lists the units that the policy (judge) lets this preemptor evict.
 //  3. insist and feasibleUpTo check whether the preemptor fits with all potential victims removed.
-//     If it does not, the search skips the domain.
+//     If the preemptor does not fit, the search skips the domain.
 //  4. moreImportant compares units by importance. The order is total and deterministic.
 //  5. ceiling is the lowest priority such that the preemptor fits if all potential victims up to
 //     this priority are evicted. Units above it are safe.
 //  6. choose and cheapestPlacement place members on the nodes where evictions cost least.
-//  7. reprieve puts units back. It starts with the units whose eviction would break a disruption
-//     budget. The other units follow, the most important first.
+//  7. reprieve puts units back as long as the preemptor still fits; these units are not evicted. It
+//     starts with the units whose eviction would break a disruption budget. The other units follow,
+//     the most important first.
 //  8. better compares outcomes: of search domains, and of different methods in one domain.
-//  9. plain is the algorithm of KEP-5710 to the letter. Its outcome competes with the others, so
-//     the final outcome never costs more.
-//  10. leastCascade compares outcomes of equal cost by the evictions of their victims'
-//     replacements, if the preemptor asks for it.
+//  9. plain is the algorithm of KEP-5710 to the letter. Its outcome competes with the outcomes of
+//     the other methods, so the final outcome never costs more than the outcome of plain.
+//  10. leastCascade decides between outcomes of equal cost, if the preemptor requests it. It counts
+//     the evictions that the replacements of the victims would need.
 //
-// A preemptor that fits without victims uses the fullest nodes. With a [fragmentation.Mix], it uses
-// the nodes where the placement adds the fewest unusable free devices for a typical workload.
+// If the preemptor fits without victims, the search places it on the fullest nodes. With a
+// [fragmentation.Mix], the search uses the nodes where the placement makes the fewest free devices
+// unusable for a typical workload.
 //
 // A gang may require a topology domain, such as a rack. In this case, each domain is searched. If
 // the gang prefers levels of domains, each level is searched in the same way, and inLevels compares
@@ -54,11 +56,11 @@
 // Both policies judge most units in bulk. All units of one priority have the same entitlement, and
 // often all units of a leaf queue do. Units that may be protected are judged one by one.
 //
-// With queues, ranks replace the priorities of potential victims (victimOrder, reclaimOrder). The
-// search then runs on a restricted view: the snapshot with only the potential victims. Whether
-// units may be evicted together depends on the usage of all queues after the eviction (pathUse,
-// ledger). If the policy rejects the cheapest set, the search tries other sets (wholeSets). It
-// leaves out units that are in no allowed set (reclaimable).
+// With queues, each potential victim has a rank, which replaces its priority (victimOrder,
+// reclaimOrder). The search then runs on a restricted view: the snapshot with only the potential
+// victims. Whether units may be evicted together depends on the usage of all queues after the
+// eviction (pathUse, ledger). If the policy rejects the cheapest set of victims, the search tries
+// other sets (wholeSets). It leaves out units that are in no allowed set (reclaimable).
 //
 // # Three ways to check for room
 //
@@ -66,17 +68,18 @@
 // It skips nodes whose lower bound of the cost (prospect) is no better than the best outcome.
 //
 // The second way is for a gang of one class that depends only on room. The search counts how many
-// members each node can hold (counter). It places them after the victims are known. The choice of
-// victims is exact if each unit has its pods on one node (choice). cover finds the cheapest units
-// on each node for each number of members. choice then finds the cheapest numbers over all nodes.
+// members each node can hold (counter). It places them after the victims are known. The victims are
+// certainly the cheapest if each unit has its pods on one node. In this case, the function cover
+// finds the cheapest units on each node for each number of members. Then the type choice finds the
+// cheapest numbers of members over all nodes.
 //
-// The third way is for classes that compete for nodes, and for stateful oracles. The search places
-// members and puts units back around them (reprieving). If a member is in the way of a unit, the
-// search moves the member to another node where it fits. This is bin packing. In small cases, the
-// search tries all placements (backtrack). In large cases, it uses the first placement found, and
-// it may miss a solution.
+// The third way is for gangs of several classes, and for stateful classes, whose filters depend on
+// other pods. The search places the members, and then puts back the units that fit beside them
+// (reprieving). If a member is in the way of a unit, the search moves the member to another node
+// where it fits. This is bin packing. In small cases, the search tries all placements (backtrack).
+// In large cases, it uses the first placement found, and it may miss a solution.
 //
 // Where no exact method is known, the search uses several greedy methods and keeps the best result.
-// It then improves the choice among victims with one pod and without budgets (refined). A local
-// search improves small gangs (improve). Tests measure the distance to the optimum.
+// For victims with one pod and without budgets, it then finds the cheapest choice (refined). A
+// local search improves small gangs (improve). Tests measure the distance to the optimum.
 package core

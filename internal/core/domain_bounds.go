@@ -7,8 +7,8 @@ import (
 )
 
 // domainProspect is a topology domain that may have enough room for the gang, with lower bounds of
-// the cost of its outcome. Each bound is valid independently of the others. So the bounds may be
-// compared one criterion after the other.
+// the cost of its outcome. Each bound is valid regardless of the values of the other criteria. So
+// domains may be compared by one bound after the other, in the order of the criteria.
 type domainProspect struct {
 	domain *domain
 	// places is the number of members that fit without evictions, if each class is counted alone.
@@ -127,8 +127,8 @@ func (b *domainBounds) prospect(d *domain) domainProspect {
 	return pr
 }
 
-// addRates raises the bounds for a gang of one class. Each new bound is the lowest cost if members
-// could be divided into fractions over the nodes.
+// addRates raises the bounds for a gang of one class. Each new bound is the lowest cost under the
+// assumption that a fraction of a member can run on a node.
 func (b *domainBounds) addRates(pr *domainProspect) {
 	b.rates = b.rates[:0]
 	missing := b.need

@@ -103,8 +103,8 @@ func (ds *domainSearch) try(pr *domainProspect, one func(sub *search) (found, bo
 }
 
 // againstBest compares the lower bounds of a domain with the best outcome so far. The result is
-// positive if the domain cannot be better. It is 0 if the domain can at best be equal by the
-// leading criteria.
+// positive if the domain cannot be better. It is 0 if the domain's bounds equal the best outcome by
+// the leading criteria.
 func (ds *domainSearch) againstBest(pr *domainProspect) int {
 	best := &ds.best.score
 	if !ds.any || best.BrokenBudgets > 0 {

@@ -28,8 +28,8 @@ type domain struct {
 	nodes []int32
 }
 
-// mayUse reports whether the members may be placed in the domain with this name, if the level is
-// required.
+// mayUse reports whether a gang that requires this level may place members in the domain with this
+// name.
 func (l *TopologyLevel) mayUse(name string) bool {
 	return name != "" && (len(l.Homes) == 0 || len(l.Homes) == 1 && l.Homes[0] == name)
 }

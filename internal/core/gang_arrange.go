@@ -26,13 +26,15 @@ const (
 type arrangement struct {
 	placements []placement
 	chosen     []int32
-	// back lists the units that must stay because a member was placed next to one of their pods.
+	// back lists the units that must keep running, because a member was placed next to one of their
+	// pods. The member's filters may need this pod, for example for affinity.
 	back  []int32
 	score Score
 }
 
-// enter restores the units in back in t, then removes the chosen victims. This order matters: a
-// unit in back may have become a victim for a member that was placed later.
+// enter changes the simulation t to the state of the arrangement. It first restores the units of
+// the field back, and then removes the chosen victims. This order matters: a unit of back may have
+// become a victim for a member that was placed later.
 func (a *arrangement) enter(t *simulation) {
 	t.restoreAll(a.back)
 	t.removeAll(a.chosen)
@@ -58,8 +60,8 @@ func (g *gang) cheapArrangements(t *simulation, level int32) []arrangement {
 	return ar.arrange(g.ws)
 }
 
-// arrange returns the cheapest arrangements that it finds for the wanted members. Each includes the
-// arrangement in before.
+// arrange returns the cheapest arrangements that it finds for the wanted members. Each result
+// includes the arrangement of the field before.
 func (ar *arranging) arrange(ws []want) []arrangement {
 	var out []arrangement
 	if parties := ar.t.parties(ws); len(parties) > 1 {
@@ -121,8 +123,8 @@ func (ar *arranging) arrangeParties(parties [][]want) []arrangement {
 	return out
 }
 
-// undo removes from t all placements and evictions that were added to the arrangement in before.
-// The current arrangement must be an extension of before.
+// undo restores the arrangement before in the simulation t. It removes the placements and evictions
+// that were added to it since. The current arrangement must be an extension of before.
 func (ar *arranging) undo(before arrangement) {
 	ar.t.unplaceAll(ar.before.placements[len(before.placements):])
 	ar.t.removeAll(ar.before.back[len(before.back):])
@@ -182,8 +184,9 @@ func (ar *arranging) roomiestFirst(ws []want, ways []confinement) {
 	}
 }
 
-// planned returns a simulation that ignores stateful filters. It has the placements of before, and
-// exactly the chosen units are removed. The returned budgetDraw has settled these units.
+// planned returns a simulation that ignores stateful filters. It starts with the placements of the
+// field before, and exactly the chosen units are removed. The returned budgetDraw has settled these
+// units.
 func (ar *arranging) planned() (*simulation, *budgetDraw) {
 	plan, draw := newSimulation(ar.t.arithmetic(), ar.t.c.later), ar.t.newBudgetDraw()
 	plan.removeAll(ar.before.chosen)

@@ -91,7 +91,7 @@ func (t *simulation) allBack() {
 }
 
 // clearBelow adds the room of all potential victims below a priority to the free room of their
-// nodes. The units themselves are not removed.
+// nodes. It does not mark the units as removed.
 func (t *simulation) clearBelow(priority int64) {
 	for _, n := range t.c.byName {
 		col, free := t.column(n), t.freeOf(n)

@@ -13,9 +13,10 @@ import (
 // there. Both decisions can be exact, because a unit with one pod and without budgets affects only
 // its own node. See docs/design/victims-of-gangs.md.
 //
-// Over all nodes, this is a knapsack problem with one option per node. The cheapest fractional
-// solution (relax) is a lower bound. Its last step has a price per member. At this price, the best
-// option is clear for nearly all nodes. For the few other nodes, exchange tries the alternatives.
+// Over all nodes, this is a knapsack problem that takes one option of each node. relax computes the
+// cheapest solution if the last step may be a fraction; its cost is a lower bound. The price per
+// member of this last step decides the best option of nearly all nodes. For the few other nodes,
+// exchange tries the alternatives.
 type choice struct {
 	*counter
 	x     *nodeVictims
@@ -26,7 +27,8 @@ type choice struct {
 	missing int
 	nodes   []choiceNode
 	// after is a time in nanoseconds since 1970. Options whose earliest victim started at this time
-	// or before are excluded. limit is the highest total cost that is of interest.
+	// or before are excluded. A solution whose total cost exceeds limit is useless, so relax stops
+	// there.
 	after int64
 	limit price
 	// proven becomes false if the search of a node or an exchange reaches its limit. effort is the
@@ -45,8 +47,8 @@ type choice struct {
 // choiceNode is a node that can hold more members if units are evicted.
 type choiceNode struct {
 	node int32
-	// now is the number of members that the node holds without evictions. most is the number that
-	// it holds with all potential victims evicted.
+	// now is the number of members that the node holds without evictions. most is the number of
+	// members that it holds with all potential victims evicted.
 	now, most int
 	// options are the ways to free room on the node, sorted by gain. The first option has gain 0.
 	// The field is nil until workOut sets it.
@@ -138,7 +140,8 @@ func (a *increment) before(b *increment) bool {
 	return a.start > b.start || a.start == b.start && a.index < b.index
 }
 
-// newChoice returns a choice for the simulation t. Units that are removed in t count as evicted.
+// newChoice returns a choice that starts with the state of the simulation t: units that are removed
+// there count as evicted.
 func newChoice(t *simulation, w want, level int32) *choice {
 	ch := &choice{
 		counter: newCounter(t, w), x: newNodeVictims(t.problem, t.newBudgetDraw()), level: int64(level),
@@ -320,9 +323,10 @@ func (ch *choice) bound(i int32) increment {
 	return best
 }
 
-// bounds calls tell for each number of additional members, with a lower bound of the node's cost.
-// The bound assumes that each evicted unit frees as much room as the largest unit. It uses the
-// lowest priorities and the least lost work of the node's units.
+// bounds calls the function tell for each number of additional members, with a lower bound of the
+// cost of room for these members on the node. The bound assumes that each evicted unit frees as
+// much room as the largest unit. It uses the lowest priorities and the least lost work of the
+// node's units.
 func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 	col, free := ch.column(n.node), ch.freeOf(n.node)
 	surplus := int32(ch.surplusUpTo(col, ch.level))

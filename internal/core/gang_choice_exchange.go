@@ -51,7 +51,8 @@ func (ch *choice) exchange(last increment, left int) {
 	}
 }
 
-// widen computes the options of all nodes with a possible deviation whose extra is at most limit.
+// widen computes the missing options of nodes. It leaves out a node if every deviation there has an
+// extra above limit.
 func (ch *choice) widen(last increment, limit price) {
 	for i := range ch.nodes {
 		n := &ch.nodes[i]

@@ -22,8 +22,8 @@ func optionsOf(pick chooser, nodes, most int) *choice {
 		node := choiceNode{node: int32(n), options: []nodeOption{{cost: noCost()}}}
 		cost := noCost()
 		for gain := range pick(most + 1) {
-			// Some of the pods are surplus. An additional pod still never lowers the cost, because
-			// the number of pods is compared before the surplus.
+			// Make some of the pods surplus. An additional victim must never lower the cost, even
+			// if it is surplus: the number of pods is compared before the surplus.
 			pods := pick(2)
 			more := refCost{sum: int64(pick(7)), pods: int64(pods), surplus: int64(pods * pick(2)), start: int64(1 + pick(9))}
 			if ch.s.losses != nil {

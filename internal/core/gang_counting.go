@@ -90,8 +90,8 @@ func (c *counter) restore(unit int32) {
 // room reports whether the nodes can hold all members.
 func (c *counter) room() bool { return c.total >= c.need }
 
-// packer is the roomKeeper for gangs with several classes or with a stateful class. It tries to
-// place all wanted members to find out whether there is room.
+// packer is the roomKeeper for gangs with several classes or with a stateful class. For such gangs,
+// a count of members is not enough, so packer tries to place all wanted members.
 type packer struct {
 	*simulation
 	ws []want
@@ -120,7 +120,8 @@ func bringBack(k roomKeeper, units []int32) []int32 {
 	return out
 }
 
-// competeByCount is compete for a gang with counts set: it only counts the members that fit.
+// competeByCount does the work of compete for a gang with counts set: it only counts the members
+// that fit.
 func (g *gang) competeByCount(v *problem, level int32) {
 	if g.optimal {
 		return
@@ -164,7 +165,8 @@ func (g *gang) cheapestPlacement(v *problem, level int32) (found, bool) {
 	return g.counted(m.simulation, m.chosen)
 }
 
-// counted reprieves units in out, which are removed from t, and returns the outcome.
+// counted reprieves units of the list out, and returns the outcome. Before the call, all these
+// units are removed from t.
 func (g *gang) counted(t *simulation, out []int32) (found, bool) {
 	c := newCounter(t, g.ws[0])
 	if !c.room() {
@@ -206,8 +208,8 @@ func reprieveCounted(c *counter, units []int32) []int32 {
 }
 
 // apart splits units into certain victims and open cases. A unit is a certain victim if the members
-// do not fit after restoring only this unit. If the check would take long, or if units have
-// budgets, all units are open.
+// do not fit when only this unit is restored. If this check would take long, or if units have
+// budgets, apart returns all units as open.
 func (c *counter) apart(units []int32) (chosen, open []int32) {
 	if c.c.budgeted || c.c.spanning {
 		return nil, units

@@ -56,8 +56,8 @@ type gangSearch struct {
 	// gangs are the gangs with needed members among the potential victims. They are sorted by the
 	// number of these members, the highest number first.
 	gangs []*gangAtRisk
-	// at has, for each unit, the index of its gang in gangs. The value is inNoGang for a unit whose
-	// eviction breaks no gang, and outOfReach for a unit that is not a potential victim.
+	// at maps the index of a unit to the index of its gang in gangs. The value is inNoGang for a
+	// unit whose eviction breaks no gang, and outOfReach for a unit that is not a potential victim.
 	at []int32
 	// units is the number of potential victims up to the ceiling. tries is the number of searches
 	// left.
@@ -177,7 +177,7 @@ func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 	if !ok {
 		return found{}, false
 	}
-	// The search did not count the lost work of the gangs in some. Add it.
+	// Add the lost work of the gangs that may be broken, because this search did not count it.
 	f.score.LostWork = s.s.losses.together(f.victims)
 	if costMore(f.score, s.best.score) > 0 {
 		return found{}, false
@@ -238,10 +238,10 @@ func areFew(n, size, limit int) bool {
 	return true
 }
 
-// shrink looks for a small set of gangs such that breaking only these gives room. It starts with
-// the shortest prefix of s.gangs that gives room. If no such prefix has fewer gangs than the first
-// outcome breaks, it starts with a prefix of the gangs that this outcome breaks. Then it removes
-// each gang that is not needed.
+// shrink looks for a small set of gangs such that the preemptor has room if only these gangs are
+// broken. It starts with the shortest prefix of s.gangs that gives room. If no such prefix has
+// fewer gangs than the first outcome breaks, it starts with a prefix of the gangs that this outcome
+// breaks. Then it removes each gang that is not needed.
 func (s *gangSearch) shrink() {
 	few := s.broken(s.first)
 	if prefix, ok := s.prefix(s.gangs, len(few)); ok {
@@ -271,8 +271,8 @@ func (s *gangSearch) broken(f found) []*gangAtRisk {
 }
 
 // prefix finds the shortest prefix of gangs such that breaking only these gangs gives room. The
-// prefix must have fewer than limit gangs. The result has the gangs of this prefix that its
-// cheapest outcome breaks.
+// prefix must have fewer than limit gangs. If the gangs of this prefix may be broken, the cheapest
+// outcome breaks some of them. prefix returns these gangs.
 func (s *gangSearch) prefix(gangs []*gangAtRisk, limit int) ([]*gangAtRisk, bool) {
 	limit = min(limit, len(gangs)+1)
 	enough := func(count int) (found, bool) { return s.breaking(gangs[:count]) }

@@ -23,7 +23,7 @@ type wholeGang struct {
 	onlyRunning bool
 }
 
-// counts reports whether a member is included in counted.
+// counts reports whether a member is one of the members that the field counted counts.
 func (g *wholeGang) counts(u *Unit) bool { return u.Running || !g.onlyRunning }
 
 // set updates the entry of a gang from the list of all its members. It keeps the slice members, so

@@ -13,9 +13,9 @@ type cheapLanes struct {
 	w     want
 	lanes *lanes
 	cheap []cheapLane
-	// on is the number of placed members, by node.
+	// on has the number of placed members by node.
 	on []int
-	// back lists the units that must stay because members were placed next to them.
+	// back lists the units that must keep running because members were placed next to them.
 	back []int32
 }
 
@@ -118,7 +118,8 @@ func (c *cheapLanes) fill() []placement {
 	return placements
 }
 
-// next returns a node for the next member, in the lane whose domains have the fewest pods.
+// next returns a node for the next member. It chooses the lane whose domains have the fewest pods,
+// so that the spread stays even.
 func (c *cheapLanes) next() (lane int, node int32, ok bool) {
 	for {
 		l := c.lanes.next()
@@ -205,8 +206,8 @@ func (l *cheapLane) refuse(n int32, members int) {
 func (c *cheapLanes) undisturbed(l *cheapLane, n int32) bool {
 	for _, u := range c.t.column(n).units {
 		if l.costs.out[u] {
-			// The unit may have been restored for a member of another class before it was chosen as
-			// a victim.
+			// Remove a chosen victim again. It may have been restored for a member of another class
+			// before it was chosen.
 			c.t.remove(u)
 		}
 	}

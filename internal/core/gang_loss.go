@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// addsUp reports whether the cost of a set of victims is the sum of the costs of its units. This is
-// always so if the search does not count lost work. Otherwise, the lost work is not a sum if a gang
-// may fall below minCount. The first victim stops the gang, and a second victim adds no loss. If
-// units have budgets, the result is false too, because broken budgets do not add up.
+// addsUp reports whether the cost of each set of victims is the sum of the costs of its units.
+// There are two reasons why it may not be. First, units have budgets, and broken budgets do not add
+// up. Second, the search counts lost work, and a gang may fall below minCount: the first victim
+// stops the gang, and a second victim adds no loss.
 func (sr *search) addsUp() bool {
 	return sr.s.losses == nil || len(sr.s.gangs) == 0 && !sr.v.c.budgeted
 }
@@ -26,9 +26,9 @@ func (sr *search) withLosses(l *losses) {
 // gangs. If the search does not count lost work, it calls fewerGangs.
 //
 // The first search counts the loss of a whole gang for each of its needed members. But a second
-// victim in a gang adds no loss, because the gang stops anyway. So this function runs further
-// searches. In each, the loss of some gangs does not count, and the needed members of the other
-// gangs are protected. Then it compares the outcomes by their true cost.
+// victim in a gang adds no loss, because the first victim stops the gang already. So this function
+// runs further searches. In each, the loss of some gangs does not count, and the needed members of
+// the other gangs are protected. Then it compares the outcomes by their true cost.
 func (sr *search) cheaperBesideGangs(f found) found {
 	if sr.s.losses == nil {
 		return sr.fewerGangs(f)
@@ -38,8 +38,8 @@ func (sr *search) cheaperBesideGangs(f found) found {
 		return sr.orByPriority(f, other)
 	}
 	if f.score.LostWork == 0 {
-		// f loses nothing, and no set loses less. So if the search by priorities also loses
-		// nothing, no further search is needed.
+		// The outcome f loses no work, so no other set loses less. If the search by priorities also
+		// loses no work, no further search is needed.
 		if g, ok := other(); ok && g.score.LostWork == 0 {
 			return sr.orByPriority(f, other)
 		}

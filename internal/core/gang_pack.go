@@ -35,11 +35,12 @@ func (g *gang) packed(t *simulation, level int32) (best found, ok bool) {
 func (g *gang) settle(t *simulation, placements []placement, pool, chosen []int32) (found, bool) {
 	order, ok := t.reordered(placements)
 	if !ok {
-		// Remove all units again. A group that was restored because of one node may be in the way
-		// on another node.
+		// Remove all units again. A group with pods on several nodes was restored because a member
+		// needs it on one node. On another node, its pods may occupy the room of a member.
 		t.removeAll(pool)
 		if order, ok = t.reordered(placements); !ok {
-			// A removed unit has a pod that the members must be placed next to.
+			// The members do not fit, because a filter requires a pod of a removed unit next to
+			// them.
 			t.unplaceAll(placements)
 			return found{}, false
 		}

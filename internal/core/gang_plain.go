@@ -56,8 +56,8 @@ func (g *gang) plain(level int32) (found, bool) {
 	return f, true
 }
 
-// plainCounted is plain for a gang with counts set. Only units on a node with a member can be in
-// the way of a member, so it does not consider other units.
+// plainCounted does the work of plain for a gang with counts set. Only units on a node with a
+// member can be in the way of a member, so it does not consider other units.
 func (g *gang) plainCounted(v *problem, level int32) (found, bool) {
 	t := newSimulation(v, v.c.later)
 	t.clearBelow(int64(level) + 1)
@@ -79,8 +79,8 @@ func (g *gang) plainCounted(v *problem, level int32) (found, bool) {
 		}
 	}
 	if v.c.spanning {
-		// The order of units matters only within a node, because nodes are independent without
-		// budgets. But a unit with several pods connects nodes, so sort all.
+		// Without budgets and with one pod per unit, nodes are independent, so the order matters
+		// only within a node. A unit with several pods connects nodes: sort all units in this case.
 		sortByImportance(g.s, near)
 	}
 	var victims []int32

@@ -3,8 +3,8 @@ package core
 import "slices"
 
 // refined repeats the choice among the victims with one pod and without budgets, if only room
-// matters. All other victims stay evicted. Together with these other victims, no other choice is
-// cheaper. With several classes, the members also stay on their nodes.
+// matters. All other victims stay evicted. The result is the cheapest choice that is possible with
+// these other victims. With several classes, the members also stay on their nodes.
 func (g *gang) refined(f *found) (found, bool) {
 	if g.v.anyStateful || !g.counts && f.placements == nil {
 		return found{}, false
@@ -20,7 +20,7 @@ func (g *gang) refined(f *found) (found, bool) {
 	}
 	t := newSimulation(g.v, g.v.c.later)
 	if len(fixed) == 0 && g.counts && !g.v.c.budgeted {
-		// The choice among all units has run already (choose). So only reprieve units.
+		// choose has already searched among all units with one pod. So only reprieve units here.
 		t.removeAll(f.victims)
 		return g.counted(t, slices.Clone(f.victims))
 	}

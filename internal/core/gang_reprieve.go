@@ -9,9 +9,9 @@ type reprieving struct {
 	placements []placement
 	// inPlace is true if members must not move to other nodes, as in KEP-5710.
 	inPlace bool
-	// spare is, for each class, an upper bound of the number of members that have room on other
-	// nodes; nil if unknown. full lists the classes whose members found no other node while a unit
-	// was restored.
+	// spare has an upper bound for each class: the number of members that have room on other nodes.
+	// It is nil until it is computed. full lists the classes whose members found no other node
+	// while a unit was restored.
 	spare, full []int
 }
 
@@ -19,8 +19,8 @@ type reprieving struct {
 // still have room. The result lists the units that stay removed, most important first. Units whose
 // eviction would break a disruption budget are restored first.
 //
-// chosen are the units whose room the members use. The search expects that all other units can be
-// restored.
+// The units in chosen have the room that the members use. The search expects that all other units
+// can be restored, and tries them together first.
 func (r *reprieving) run(pool, chosen []int32) []int32 {
 	isChosen := make(map[int32]bool, len(chosen))
 	for _, u := range chosen {
@@ -115,8 +115,8 @@ func (r *reprieving) back(u int32) bool {
 	return false
 }
 
-// tellFull sets spare to 0 for the classes in full that have no room on other nodes. It runs after
-// the unit is removed again.
+// tellFull sets spare to 0 for the classes in full that still have no room on other nodes. The
+// caller has removed the restored unit again.
 func (r *reprieving) tellFull() {
 	for _, c := range r.full {
 		if !r.mayMove(c) {

@@ -17,8 +17,8 @@ func moreImportant(a, b *Unit) int {
 	return moreImportantOfEquals(a, b)
 }
 
-// moreImportantOfEquals is moreImportant without the priority, for units of equal priority or in
-// one priority band.
+// moreImportantOfEquals compares units that have the same priority or are in the same priority
+// band. It uses the criteria of moreImportant that come after the priority.
 func moreImportantOfEquals(a, b *Unit) int {
 	if c := groupsFirst(a, b); c != 0 {
 		return c
@@ -38,8 +38,9 @@ func moreImportantOfEquals(a, b *Unit) int {
 	)
 }
 
-// compareUnits is moreImportant for units given by index. If the search uses ranks, it compares the
-// ranks first. If the search uses priority bands, it compares bands in place of priorities.
+// compareUnits compares two units by importance, like moreImportant. The units are given by index.
+// If the search uses ranks, it compares the ranks first. If the search uses priority bands, it
+// compares bands in place of priorities.
 func compareUnits(s *Snapshot, a, b int32) int {
 	if s.ranks != nil {
 		if c := cmp.Or(cmp.Compare(s.ranks[b], s.ranks[a]), cmp.Compare(s.orders[b], s.orders[a])); c != 0 {

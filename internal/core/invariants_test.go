@@ -400,8 +400,8 @@ func TestOracle(t *testing.T) {
 	})
 }
 
-// checkOrder places the members in w one by one. Each must pass its rules next to the members
-// before it.
+// checkOrder places the members one by one in the world w. Each member must pass its rules next to
+// the members before it.
 func checkOrder(t *rapid.T, w *world, d *Decision) {
 	if d.Outcome == Infeasible {
 		return

@@ -18,14 +18,15 @@ type lanes struct {
 }
 
 // manyDomains is the maximum number of domains of a constraint that defines lanes. With more
-// domains, a domain is about as small as a node, and lanes would cost more than they help. Each
-// node is checked for the skew in any case.
+// domains, a domain is about as small as a node, so lanes take more time than they save. The search
+// checks the skew for each node, with or without lanes.
 const manyDomains = 64
 
 // lane is a set of nodes that are in the same domain of each constraint in lanes.rules.
 type lane struct {
 	index int
-	// nodes are in the order to try them. at is the index of the node for the next member.
+	// nodes has the nodes in the order to try them. The field at is the index of the node for the
+	// next member.
 	nodes []int32
 	at    int
 	// domains has the index of the lane's domain, for each of lanes.rules.
@@ -99,8 +100,9 @@ func (ls *lanes) takes(l *lane) bool {
 	return true
 }
 
-// emptier reports whether the domains of lane a have fewer pods than the domains of lane b. The
-// constraint with the fewest domains is compared first.
+// emptier reports whether the domains of lane a have fewer pods than the domains of lane b. It
+// compares the domains of one constraint after the other; the constraint with the fewest domains
+// comes first.
 func (ls *lanes) emptier(a, b *lane) bool {
 	for i, r := range ls.rules {
 		if x, y := r.Spread.Count(a.domains[i]), r.Spread.Count(b.domains[i]); x != y {

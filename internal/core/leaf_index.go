@@ -3,8 +3,8 @@ package core
 // leafIndex maps each leaf queue to its units, and each unit to its leaf queue. Without a tree of
 // queues, all units are in no queue.
 type leafIndex struct {
-	// leaves has the index of each unit's leaf queue; -1 for none. at is the position of each unit
-	// in the list of its leaf queue.
+	// leaves has the index of each unit's leaf queue; -1 for none. The field at has the position of
+	// each unit in the list of its leaf queue.
 	leaves, at []int32
 	// lists has the units of each leaf queue. The index is the queue's index plus 1. Index 0 has
 	// the units in no queue.

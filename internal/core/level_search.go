@@ -91,9 +91,9 @@ func (ls *levelSearch) cheapest() *level {
 func (l *level) isEmpty() bool { return l.domains != nil && len(l.v.domains) == 0 }
 
 // costsNoMoreThan reports whether the outcome of l costs at most as much as the outcome of the
-// farther level o. With queues, the distance of the victims' queues from their fair shares is
-// compared before priorities. So the costs cannot be compared if an eviction for l has a rule or a
-// queue that no eviction for o has. The result is then false.
+// farther level o. With queues, costs depend first on the distance of the victims' queues from
+// their fair shares. So two costs are comparable only if each eviction for l has the rule and the
+// queue of some eviction for o. Otherwise the result is false.
 func (l *level) costsNoMoreThan(o *level) bool {
 	a, b := l.decision, o.decision
 	if a.Outcome != Preempts || b.Outcome != Preempts {

@@ -5,15 +5,16 @@ import "slices"
 // TopologyLevel is a node label whose value divides the nodes into topology domains, such as racks
 // or zones. A gang may require that all its members are in one domain of a level, and prefer
 // levels, the nearest first. A domain of a required level is the set of nodes with one value. At a
-// preferred level, nodes with one value may be in several domains of a farther level, such as racks
-// of equal name in two zones. Then they form a domain in each of the farther domains, with a longer
-// name.
+// preferred level, nodes with one value may be in several domains of a farther level. An example is
+// two racks with the same name in two zones. Then each rack is a domain of its own, and its name
+// includes the zone.
 type TopologyLevel struct {
 	// Key is the label.
 	Key string `json:"key"`
 	// Homes has the distinct domains of the members that already have a node. It contains "" if one
 	// of these members is on a node in no domain. If the level is required, further members must
-	// use the same domain. If it is preferred, they should use one of the domains other than "".
+	// use the same domain. If the level is preferred, further members should use one of the domains
+	// that have a name.
 	Homes []string `json:"homes,omitempty"`
 	// Of has the domain of each node in Snapshot.Nodes, by index; "" for a node in no domain.
 	Of []string `json:"-"`
@@ -62,7 +63,8 @@ func (l *TopologyLevel) confinement(required *TopologyLevel) *TopologyLevel {
 	}
 	for n, name := range r.Of {
 		if isShared[name] {
-			// The slash makes the name unique, because values of labels contain no slash.
+			// Separate the parts of the name by a slash. The name is then unique, because values of
+			// labels contain no slash.
 			r.Of[n] = required.Of[n] + "/" + name
 		}
 	}

@@ -17,7 +17,8 @@ type lossTable struct {
 	gangs map[string]int32
 }
 
-// unitLoss describes lost work that grows at a constant rate, up to a maximum.
+// unitLoss describes the lost work of a unit. The lost work grows at a constant rate, up to a
+// maximum.
 type unitLoss struct {
 	// rate is the number of milli-devices. It is 0 if the loss does not grow at a constant rate,
 	// for example because the unit saves its work at an interval.
@@ -36,9 +37,9 @@ type unitLoss struct {
 
 // nodeLoss has data for a lower bound of the lost work on one node.
 type nodeLoss struct {
-	// rate is the lowest rate of the units, and restart the shortest time of a restart, in
-	// nanoseconds. others is the number of units with rate 0 or with a maximum. These units are not
-	// included in the other fields.
+	// rate is the lowest rate of the units, and restart is the shortest time of a restart, in
+	// nanoseconds. Units with rate 0 or with a maximum are only counted, in others. The other
+	// fields do not include these units.
 	rate, restart int64
 	others        int
 	// begins has the values of unitLoss.begin, the latest first.

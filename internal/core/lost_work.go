@@ -17,10 +17,10 @@ const (
 	// OrderPriority is the order of KEP-5710: broken budgets, highest priority, sum of priorities,
 	// number of pods, start time. It is the zero value.
 	OrderPriority Order = ""
-	// OrderLostWork is OrderPriority with lost work inserted after the highest priority. If the
-	// search is not exact, a second search with OrderPriority runs too. The result that is better
-	// by OrderLostWork is used. So without queues, the highest priority of a victim is never higher
-	// than with OrderPriority. With queues it may be higher: ranks replace priorities (see
+	// OrderLostWork has the criteria of OrderPriority, and lost work after the highest priority. If
+	// the search is not exact, a second search with OrderPriority runs too, and the result that is
+	// better by OrderLostWork is used. So without queues, the highest priority of a victim is never
+	// higher than with OrderPriority. With queues it may be higher: ranks replace priorities (see
 	// victimOrder), and bounds apply to sets of victims.
 	OrderLostWork Order = "LostWork"
 )
@@ -32,7 +32,8 @@ const MilliDevices = 1000
 const nanosPerMilli = int64(time.Second) / MilliDevices
 
 // maxLoss is the maximum lost work of one unit or gang, in milli-device-seconds: about 550
-// device-years. Sums and products of it stay in the range of int64.
+// device-years. With this maximum, the sums and products that the search computes stay in the range
+// of int64.
 const maxLoss = int64(1) << 44
 
 // Progress describes the work that an eviction of the pod would lose, according to the pod's
@@ -80,7 +81,8 @@ type losses struct {
 	basics []int
 	// gangs caches the lost work of whole gangs whose members are preempted one by one, by UID.
 	gangs map[string]int64
-	// paid has the UIDs of gangs whose loss does not count, because the gangs stop in any case.
+	// paid has the UIDs of gangs whose loss does not count, because these gangs stop regardless of
+	// further victims.
 	paid map[string]bool
 	// saved caches the time of the latest checkpoint of any member, by the UID of the gang.
 	saved map[string]int64
@@ -92,7 +94,8 @@ type losses struct {
 
 // lossSettings are the settings that losses depend on.
 type lossSettings struct {
-	// devices has, for each resource, the milli-devices that one unit of the resource counts as.
+	// devices has one value for each resource: the number of milli-devices that one unit of the
+	// resource counts as.
 	devices Amounts
 	// restart is the run time that a restart loses, in nanoseconds. It applies to pods whose
 	// Progress.Restart is 0.
@@ -108,7 +111,7 @@ type lossSettings struct {
 	silent map[string]int64
 }
 
-// equal reports whether a and b result in the same losses.
+// equal reports whether the settings a and b give the same losses for all units.
 func (a lossSettings) equal(b lossSettings) bool {
 	return a.restart == b.restart && a.step == b.step && a.podCost == b.podCost && slices.Equal(a.devices, b.devices) && maps.Equal(a.silent, b.silent)
 }
@@ -185,9 +188,9 @@ func (l *losses) of(u int32) int64 {
 }
 
 // mostOf returns the limit of the run time that a unit may lose, in nanoseconds. The time for a
-// restart is not included. from is the start of the work. saved is the last checkpoint, 0 for none.
-// Only work without a checkpoint after from has a limit. Work that saves itself at an interval has
-// the limit too.
+// restart is not included. The argument from is the start of the work, and saved is the last
+// checkpoint; 0 for none. Only work without a checkpoint after from has a limit. The limit also
+// applies to work whose only sign of saving is an interval.
 func (l *losses) mostOf(unit *Unit, from, saved int64) int64 {
 	if saved <= from && len(l.silent) > 0 {
 		if most, isCapped := l.silent[unit.queue()]; isCapped {

@@ -18,7 +18,8 @@ func total(ws []want) int {
 	return n
 }
 
-// firstMembers returns how many of the count members with the lowest ranks belong to each class.
+// firstMembers selects the members with the lowest ranks, count in total. It returns the number of
+// selected members of each class.
 func firstMembers(classes []Class, count int) []int {
 	type ranked struct {
 		class  int
@@ -47,8 +48,8 @@ func (p *Preemptor) byRole(counts []int) map[string]int {
 	return out
 }
 
-// upTo lowers the count of each class to the needed number of its role. So the surplus of one role
-// does not take the room of another role.
+// upTo lowers the count of each class to the needed number of its role. So surplus members of one
+// role do not use the room that another role needs.
 func (p *Preemptor) upTo(ws []want, needed map[string]int) []want {
 	var out []want
 	for _, w := range ws {

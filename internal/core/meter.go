@@ -5,7 +5,8 @@ package core
 // steps is the same on every machine, unlike a duration.
 type meter struct {
 	steps int
-	// replacements is the number of searches for room for the victims' replacements; see cascades.
+	// replacements is the number of searches for room for the victims' replacements. The type
+	// cascades counts them.
 	replacements int
 }
 

@@ -26,8 +26,9 @@ func (x minRuntimeIndex) drop(m *MinRuntime) {
 	}
 }
 
-// defaultsIn returns all min-runtimes that may protect a unit from this preemptor if no queue has a
-// setting. They are the settings of the units' profiles and of the preemptor.
+// defaultsIn returns all default min-runtimes: one of them protects a unit from this preemptor if
+// no queue of the unit has a setting. They are the settings of the units' profiles and of the
+// preemptor.
 func defaultsIn(s *Snapshot, p *Preemptor) minRuntimeIndex {
 	out := make(minRuntimeIndex)
 	if s.columns != nil && s.columns.minRuntimes != nil {

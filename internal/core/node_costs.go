@@ -9,8 +9,9 @@ import (
 
 // nodeCosts frees room for the members of one class at the lowest cost. Each node has an option: a
 // set of units to evict there, and the gain, which is the number of additional members that fit.
-// The gain is a sum over all nodes, because the eviction of a group frees room on each of its
-// nodes. The search takes the option with the lowest cost per member until all members have room.
+// The gain counts additional members on all nodes, because the eviction of a group frees room on
+// each of its nodes. The search takes the option with the lowest cost per member until all members
+// have room.
 type nodeCosts struct {
 	*counter
 	x     *nodeVictims
@@ -197,8 +198,8 @@ func (m *nodeCosts) option(n int32) (option, bool) {
 }
 
 // cheapestOption returns the option with the lowest cost per member, for numbers of members between
-// from and to. If a set contains units with pods on several nodes, only from and to are tried,
-// because the gain takes long to compute.
+// from and to. If a set contains units with pods on several nodes, it tries only the numbers from
+// and to, because the gain takes long to compute.
 func (m *nodeCosts) cheapestOption(n int32, from, to int, potential []int32) (best option, ok bool) {
 	col := m.column(n)
 	exact := m.x.load(col, potential, m.wanted[m.class], m.level)
@@ -298,8 +299,8 @@ func (m *nodeCosts) gain(units []int32) int {
 	return gain
 }
 
-// dearer compares options by their cost per additional member. It ignores the highest priority,
-// because the ceiling already limits it for the whole preemption.
+// dearer compares options by their cost per additional member. It does not compare the highest
+// priorities of victims, because the ceiling already bounds the priority of every victim.
 func dearer(a, b *option) int {
 	return cmp.Or(
 		cmp.Compare(a.broken, b.broken),

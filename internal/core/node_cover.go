@@ -8,7 +8,8 @@ import (
 
 // setCost is the part of a Score that differs between sets of victims with the same ceiling and
 // without broken budgets. The costs of disjoint sets can be added. If the same units are added to
-// two sets, the cheaper set stays cheaper. So the cheapest set consists of cheapest parts.
+// two sets, the cheaper set stays cheaper. So the search may build the cheapest set from cheapest
+// parts.
 type setCost struct {
 	price
 	// start is the earliest start of the victims whose priority is the ceiling; MaxInt64 if there
@@ -63,8 +64,8 @@ type cover struct {
 	byFree        [][]int32
 	bySum, byLost []int32
 
-	// left is the room that is missing if the units in taken are evicted. ruled lists the units
-	// that the current branch excludes.
+	// left is the room that is still missing after the taken units are evicted. ruled lists the
+	// units that the current branch excludes.
 	left  []int64
 	state []coverState
 	ruled []int32
@@ -122,8 +123,8 @@ func (c *cover) load(x *nodeVictims, col *nodeColumn, positions []int32, wanted 
 }
 
 // rank sorts the units by the part of the missing room that they free, divided by their cost. So a
-// unit comes before each unit that frees no more and costs no less. It also prepares the lists for
-// lower bounds.
+// unit that frees as much room as another unit, or more, and costs as little, or less, comes before
+// the other unit. It also prepares the lists for lower bounds.
 func (c *cover) rank() {
 	c.ranked = true
 	for i := range c.units {
@@ -188,8 +189,8 @@ func (c *cover) solve(short []int64) (set []int32, cost setCost, proven, ok bool
 	return c.set, c.best, c.steps >= 0, c.found
 }
 
-// allNeeded reports whether every unit must be evicted: all together free enough room, but not if
-// any one unit stays.
+// allNeeded reports whether every unit must be evicted. This is so if all units together free
+// enough room, and there is too little room if any one of them keeps running.
 func (c *cover) allNeeded() bool {
 	for r, left := range c.left {
 		if left > 0 && c.all[r] < left {
@@ -268,8 +269,9 @@ func (c *cover) take(i int32, sign int64) {
 	c.state[i], c.taken = coverOpen, c.taken[:len(c.taken)-1]
 }
 
-// ruleOut excludes unit i from the branch. It also excludes each later unit that frees no more of
-// the missing room and costs no less. In every set, unit i could replace such a unit.
+// ruleOut excludes unit i from the branch. It also excludes each later unit that frees at most as
+// much of the missing room and costs at least as much. In every set, unit i could replace such a
+// unit.
 func (c *cover) ruleOut(i int32) {
 	c.state[i], c.ruled = coverRuledOut, append(c.ruled, i)
 	for j := i + 1; int(j) < len(c.units); j++ {

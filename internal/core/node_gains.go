@@ -18,8 +18,8 @@ func (m *nodeCosts) isWide() bool {
 	pods := 0
 	for u := range m.s.Units {
 		if n := len(m.s.Units[u].Pods); n > 1 {
-			// A unit on n nodes is in the options of n nodes, and the gain of each of these options
-			// looks at n nodes.
+			// A unit on n nodes is in the options of n nodes. The gain of each option looks at n
+			// nodes, so the unit counts n² times.
 			if pods += n * n; pods > widePods {
 				return true
 			}
@@ -40,8 +40,9 @@ type knownGains struct {
 	key           []byte
 }
 
-// knownGain is gain with a cache. If the gain is not in the cache and would take too long to
-// compute, it returns false. The caller then uses gainHere.
+// knownGain returns the same number as gain, from a cache if possible. If the cache lacks the
+// number and computing it would take too long, knownGain returns false. The caller then uses
+// gainHere.
 func (m *nodeCosts) knownGain(units []int32) (gain int, ok bool) {
 	k := m.known
 	if k.bySet == nil || k.changes != m.changes {

@@ -9,8 +9,8 @@ import (
 // memory for the next node.
 type nodeVictims struct {
 	*problem
-	// draw has the evictions that budgets still allow after the victims on other nodes; nil if no
-	// unit has a budget.
+	// draw has the evictions that budgets still allow after the victims on other nodes are evicted.
+	// It is nil if no unit has a budget.
 	draw *budgetDraw
 	// seesGangs is true if broken gangs are part of the cost. This is so if the victims on this
 	// node are the whole outcome.
@@ -51,8 +51,8 @@ func (x *nodeVictims) release(pos int32) (before, after []int64) {
 	return x.col.sum(int(pos), x.dims), x.col.sum(int(pos)+1, x.dims)
 }
 
-// pods returns the number of pods of the unit at a position of the node, including its pods on
-// other nodes.
+// pods returns the number of pods of the unit at the given position of the node, including the
+// unit's pods on other nodes.
 func (x *nodeVictims) pods(pos int32) int { return x.podsAt(x.col, pos) }
 
 func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
@@ -64,8 +64,8 @@ func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
 
 // reachesFloor reports whether sc is certain to be the lowest possible score. A score with stops
 // (Repeated) is never certain. If the search counts lost work, no score is certain, because the
-// floor has no sum of priorities. Surplus is checked separately: the order of KEP-5710 gives the
-// latest start, but not always the most surplus.
+// floor has no sum of priorities. The caller checks surplus separately, because the order of
+// KEP-5710 gives the latest start, but not always the most surplus.
 func (x *nodeVictims) reachesFloor(sc *Score) bool {
 	return sc.BrokenBudgets == 0 && sc.BrokenGangs == 0 && sc.Repeated == 0 && sc.HighestPriority == x.floor.ceiling && x.s.losses == nil && sc.PrioritySum == x.floor.leading &&
 		sc.Surplus == min(sc.Pods, x.surplusUpTo(x.col, int64(x.floor.ceiling)))
@@ -146,8 +146,8 @@ func (x *nodeVictims) cheapest(potential []int32) {
 }
 
 // load prepares the search for the cheapest sets of potential victims with priorities up to top,
-// for members with the given request. It returns false if the search cannot be exact, because it
-// needs the oracle, or because a potential victim has a budget.
+// for members with the given request. The search is exact only if it needs no oracle and no
+// potential victim has a budget. Otherwise load returns false.
 func (x *nodeVictims) load(col *nodeColumn, potential []int32, wanted []int64, top int64) bool {
 	if x.check != nil || x.draw != nil && slices.ContainsFunc(potential, func(pos int32) bool { return draws(&x.s.Units[col.units[pos]]) }) {
 		return false
@@ -273,8 +273,9 @@ func (x *nodeVictims) reprieve(order []int32) ([]int32, bool) {
 	return x.result, true
 }
 
-// reprieveChecked is reprieve with a call of the oracle in every step. Before the call, x.room must
-// include the room of all units in order. After the call, the oracle's state is the same as before.
+// reprieveChecked does the work of reprieve, and calls the oracle in every step. Before the call,
+// x.room must include the room of all units in order. After the call, the oracle's state is the
+// same as before.
 func (x *nodeVictims) reprieveChecked(order []int32) ([]int32, bool) {
 	for _, pos := range order {
 		x.oracle.RemoveUnit(int(x.col.units[pos]))
@@ -390,8 +391,8 @@ func (x *nodeVictims) unbroken(potential []int32) []int32 {
 	return safe
 }
 
-// stoppedFirst sets x.order to the order of importance, except that among units of equal priority,
-// more stops come first.
+// stoppedFirst sets x.order to the order of importance with one change: among units of equal
+// priority, the unit with more stops comes first.
 func (x *nodeVictims) stoppedFirst(potential []int32) {
 	x.order = append(x.order[:0], potential...)
 	slices.SortFunc(x.order, func(a, b int32) int {

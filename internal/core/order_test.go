@@ -123,8 +123,9 @@ func unitsNamed(s *Snapshot, victims []Victim) (units []int) {
 }
 
 // TestLostWorkUnderBounds has a set of victims that the bounds of queues do not allow. The decision
-// must not use a victim of a higher priority instead. Queue a uses 6, and its share is 5. Its two
-// small pods lose the least work. The bounds allow a reclaim of 3 only as one pod.
+// must not replace a victim of this set by a victim of a higher priority. Queue a uses 6, and its
+// share is 5. Its two small pods lose the least work. The bounds allow a reclaim of 3 only as one
+// pod.
 func TestLostWorkUnderBounds(t *testing.T) {
 	t.Parallel()
 	const hour = int64(time.Hour)
@@ -152,8 +153,8 @@ func TestLostWorkUnderBounds(t *testing.T) {
 }
 
 // TestLostWorkOfAStoppedGang has a node with two victims of one gang. The second victim adds no
-// lost work, because the gang stops anyway. So this node is the cheapest, although it looks more
-// expensive.
+// lost work, because the first victim stops the gang already. So this node is the cheapest,
+// although it looks more expensive.
 func TestLostWorkOfAStoppedGang(t *testing.T) {
 	t.Parallel()
 	const second = int64(time.Second)

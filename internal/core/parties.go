@@ -15,8 +15,8 @@ import (
 const partyStarts = 4
 
 // parties splits the wanted classes into parties. Classes in connected gatherings are one party.
-// The classes in no gathering are the last party. If one choice of domains is enough for all
-// gatherings, the result is a single party.
+// The classes in no gathering are the last party. If all gatherings can use one choice of domains,
+// the result is a single party.
 func (v *problem) parties(ws []want) [][]want {
 	gs := v.gatherings(ws)
 	if !scattered(gs) {

@@ -41,8 +41,8 @@ func emptiestFirst(t *simulation, class int, nodes []int32) iter.Seq2[int32, int
 const roomToCount = 1 << 20
 
 // byRoom returns the nodes by the number of members that they have room for: ascending if sign is
-// 1, descending if -1. Nodes with equal room are sorted by name. It does not call the oracle. It
-// uses a heap, because the caller usually needs only few of the nodes.
+// 1, descending if -1. Nodes with equal room are sorted by name. It does not call the oracle. The
+// result is a heap and not a sorted list, because the caller usually needs only few of the nodes.
 func byRoom(t *simulation, class int, nodes []int32, sign int) iter.Seq2[int32, int] {
 	type candidate struct{ room, place int32 }
 	ahead := &heap.Heap[candidate]{Before: func(a, b *candidate) bool {
@@ -83,7 +83,8 @@ func (t *simulation) fill(ws []want, order nodeOrder, within confinement) []plac
 			missing += left[i].count
 			placements = append(placements, got...)
 		}
-		// Try again: a member may need a member of another class next to it, which now has a place.
+		// Try again: a rejected member may need a member of another class next to it, and such a
+		// member may have been placed since.
 		if missing == 0 || !t.anyStateful || len(left) == 1 || len(placements) == before {
 			return placements
 		}

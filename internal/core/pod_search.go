@@ -62,8 +62,8 @@ type nodeSearch struct {
 	*search
 	class int
 	x     *nodeVictims
-	// roomy is true if a node has enough free room without evictions, but the oracle rejected the
-	// pod there.
+	// roomy is true if some node has enough free room without evictions. The oracle rejected the
+	// pod on each such node.
 	roomy bool
 	best  found
 	any   bool
@@ -163,8 +163,8 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 		return prospect{}, false
 	}
 	lo, hi := 1, k
-	// If there is not enough room without the units of priority col.priorities[k-1], this priority
-	// is the ceiling. The binary search then ends at once.
+	// Suppose that the eviction of all units with lower priorities than col.priorities[k-1] does
+	// not free enough room. Then this priority is the ceiling, and the binary search ends at once.
 	if before := col.count(int64(col.priorities[k-1])); !fitsTogether(wanted, room, col.sum(before, v.dims)) {
 		lo = k
 	} else {
@@ -216,9 +216,9 @@ func (n *nodeSearch) quickLost(pr prospect) int64 {
 // leastLost returns a lower bound of the lost work of the victims on the prospect's node. Every set
 // of victims there has at least pr.least units. So one bound is the sum of the pr.least lowest
 // values of losses.least. The other bound is the k-th lowest value of losses.alone, where k is
-// pr.least. In every set of k units, at least one unit has this value or a higher one. The value
-// may include the work of a whole gang. It is not a sum of such values, because two units may break
-// the same gang. The result is the higher of the two bounds.
+// pr.least. In every set of k units, at least one unit has this value or a higher one. Such a value
+// may include the work of a whole gang. These values must not be added up, because two units may
+// break the same gang. The result is the higher of the two bounds.
 func (n *nodeSearch) leastLost(pr prospect) (lost int64) {
 	col := n.v.column(pr.node)
 	// If the class depends only on room, no unit above the ceiling is evicted. For a stateful
@@ -229,8 +229,8 @@ func (n *nodeSearch) leastLost(pr prospect) (lost int64) {
 	}
 	units, fewest := col.units[:count], min(pr.least, count)
 	for _, least := range n.fewest(units, fewest, n.losses.least) {
-		// The lost work of a set is also limited to maxLoss, so the limited sum is still a lower
-		// bound.
+		// Limit the sum to maxLoss. It is still a lower bound, because the lost work of a set has
+		// the same limit.
 		lost = min(lost+least, maxLoss)
 	}
 	if len(n.v.s.gangs) > 0 && fewest > 0 {
@@ -239,8 +239,8 @@ func (n *nodeSearch) leastLost(pr prospect) (lost int64) {
 	return lost
 }
 
-// fewest returns the count lowest values of the function of over the given units, in ascending
-// order. The result is valid until the next call.
+// fewest calls the function of for each of the given units. It returns the lowest results, count in
+// total, in ascending order. The result is valid until the next call.
 func (n *nodeSearch) fewest(units []int32, count int, of func(u int32) int64) []int64 {
 	n.starts = n.starts[:0]
 	for _, u := range units {

@@ -35,7 +35,8 @@ const (
 	RuleOverShare Rule = "PreemptorOverFairShare"
 	// RuleQuota protects units if their eviction would leave their queue below its quota.
 	RuleQuota Rule = "Quota"
-	// RuleLimit is the limit of a queue, as a bound on its usage after the evictions.
+	// RuleLimit blocks a set of victims if the preemptor's queue, or an ancestor, would exceed its
+	// limit even after their eviction.
 	RuleLimit Rule = "QueueLimit"
 	// RulePreemptMinRuntime protects units from preemption by priority until they have run for
 	// their min-runtime.
@@ -78,7 +79,7 @@ type Verdict struct {
 	Queue string
 }
 
-// passes reports whether the unit is protected until a known time.
+// passes reports whether the unit is protected now and the end of its protection is known.
 func (v Verdict) passes() bool { return !v.Eligible && v.Until != 0 }
 
 // policy decides which units one preemptor may evict. There are two policies. priorityPolicy
@@ -92,9 +93,9 @@ type policy interface {
 	// fits reports whether the units may be evicted together. If not, it returns the bound that
 	// they exceed.
 	fits(units []int32) (bound, bool)
-	// part returns units of a node that may be evicted together, as positions in ascending order.
-	// It prefers the first of the given positions. If bounded returns false, the result has all of
-	// them.
+	// part selects units of a node that may be evicted together. It returns their positions in
+	// ascending order, and prefers the first of the given positions. If bounded returns false, the
+	// result has all given positions.
 	part(col *nodeColumn, positions []int32) []int32
 	// bounded reports whether some potential victims must not be evicted together.
 	bounded() bool
@@ -117,7 +118,7 @@ type policy interface {
 	protected() map[Rule]int
 	// named lists the protected units that a Decision names.
 	named() []int32
-	// passing lists the units whose protection ends at a known time.
+	// passing lists the protected units whose protection ends at a known time.
 	passing() []timed
 }
 
@@ -149,8 +150,8 @@ type narrow interface {
 // leafwise is a protection that can report that it protects no unit of a leaf queue.
 type leafwise interface {
 	protection
-	// ignores returns true only if the rule protects no unit of the leaf queue. If leaf is -1, the
-	// result is for the units in no queue. Without queues, leaf -1 stands for all units.
+	// ignores returns true only if the rule protects no unit of the leaf queue. A leaf of -1 stands
+	// for the units in no queue. Without queues, these are all units.
 	ignores(r *ruling, leaf int32) bool
 }
 

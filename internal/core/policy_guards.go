@@ -23,10 +23,10 @@ type Guard struct {
 // tolerations and min-runtimes.
 func Guards(s *Snapshot, p *Preemptor) []Guard { return guards(s, p, protections()) }
 
-// guards is Guards with the given protections.
+// guards is like Guards, but uses the given protections.
 func guards(s *Snapshot, p *Preemptor, protections []protection) []Guard {
-	// Judge for a preemptor of the lowest priority, without a name, group or queue. A rule that
-	// protects a unit from any preemptor protects it from this one.
+	// Judge for a preemptor of the lowest priority, without a name, group or queue. If a rule
+	// protects a unit from some preemptor, the rule also protects the unit from this preemptor.
 	anyone := *p
 	anyone.Namespace, anyone.Name, anyone.UID, anyone.PodGroup, anyone.Queue = "", "", "", "", ""
 	anyone.Gang, anyone.Never, anyone.BacksOff, anyone.Priority = false, false, false, math.MinInt32

@@ -62,7 +62,8 @@ func (pp *priorityPolicy) victims() potentialVictims {
 	return pv
 }
 
-// except corrects the counts if the verdict on unit u differs from the verdict on its priority.
+// except corrects the counts if the verdict on unit u differs from the verdict on the other units
+// of its priority.
 func (pp *priorityPolicy) except(pv *potentialVictims, u int32) {
 	v, alike := judge(pp, u), pp.byPriority(pp.s.Units[u].Priority)
 	if v == alike || v.Eligible {
@@ -123,8 +124,8 @@ func (pp *priorityPolicy) roomOn(n int32) []int64 {
 
 func (pp *priorityPolicy) protected() map[Rule]int { return pp.count }
 
-// named lists the units that messages name. Protected units of lower priority come first, then the
-// units whose priority is closest to the preemptor's.
+// named lists protected units for messages, the least important first. These are units that a rule
+// protects, and units that have the preemptor's priority or a higher one.
 func (pp *priorityPolicy) named() []int32 {
 	v, top := pp.v, topUnits{s: pp.s, sign: -1, most: capUnits}
 	for u := range v.victims.protected {

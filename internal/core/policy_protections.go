@@ -67,9 +67,10 @@ func (tolerations) about(r *ruling) iter.Seq[int32] {
 	return maps.Keys(r.c.having[traitTolerant])
 }
 
-// minRuntimes protects units that have not yet run for their min-runtime. Exceptions are the
-// surplus members of gangs whose members are evicted one by one. [ledger] bounds the surplus that
-// is evicted together. For an unknown preemptor, only members with Surplus set are unprotected.
+// minRuntimes protects units that have not yet run for their min-runtime. Surplus members are an
+// exception if the members of their gang are evicted one by one. [ledger] bounds the number of
+// surplus members that are evicted together. For an unknown preemptor, only members with Surplus
+// set are unprotected.
 type minRuntimes struct{}
 
 func (minRuntimes) protects(r *ruling, u int32) (Verdict, bool) {
@@ -91,8 +92,8 @@ func (minRuntimes) ignores(r *ruling, leaf int32) bool {
 	return !young
 }
 
-// window returns the end of a min-runtime that began at since; 0 if it has no end. young is true if
-// the end is in the future.
+// window returns the end of a min-runtime that began at since; 0 if the min-runtime has no end.
+// young is true while the min-runtime lasts.
 func window(since, runtime, now int64) (until int64, young bool) {
 	if runtime <= 0 {
 		return 0, false
@@ -103,8 +104,8 @@ func window(since, runtime, now int64) (until int64, young bool) {
 	return until, now <= until
 }
 
-// young reports whether a unit is inside its min-runtime. The Verdict has the rule, the end and the
-// queue.
+// young reports whether a unit has not yet run for its min-runtime. The Verdict has the rule, the
+// end of the min-runtime and the queue with the setting.
 func (r *ruling) young(u int32) (Verdict, bool) {
 	if !r.inWindows() {
 		return Verdict{}, false

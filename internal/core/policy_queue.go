@@ -49,8 +49,8 @@ type subtree struct {
 	judged bool
 	// rule is the rule that protects the leaf's units; empty if they may be reclaimed.
 	rule Rule
-	// byQuota is true if units may be reclaimed until the top queue uses only its quota. byShare is
-	// true if units may be reclaimed until the top queue uses only its fair share.
+	// byQuota is true if reclaim may lower the usage of the top queue to its quota. byShare is true
+	// if reclaim may lower this usage to the fair share.
 	byQuota, byShare bool
 	// near is true if the usage of the top queue is just above its fair share.
 	near bool
@@ -236,8 +236,8 @@ func (c *queuePolicy) subtreeOf(leaf int32) *subtree {
 	case !c.above(st.top, nil):
 		st.rule = RuleFairShare
 	default:
-		// With byQuota set, usage above the fair share is reclaimed before usage above the quota.
-		// So the units of the queue differ in rank, and each needs its own verdict.
+		// With byQuota set, the search reclaims usage above the fair share before usage above the
+		// quota. So the units of the queue differ in rank, and the policy judges each of them.
 		st.near = !st.byQuota && distanceOf(c.ratio(st.top, nil)) >= nearest
 	}
 	return st
@@ -309,8 +309,8 @@ func (c *queuePolicy) pastSpare(leaf int32, use func(r int) int64) bool {
 // belowQuota returns a queue between the unit's leaf and the top that would be below its quota
 // after the eviction of unit u; -1 for none. If l is not nil, its units count as evicted too. It
 // considers only resources that make the quota protect u or a unit in l (see holding). It also
-// returns the top queue if the eviction leaves it below its quota in each requested resource that
-// may be reclaimed.
+// returns the top queue if the eviction leaves it below its quota. This must be so in each
+// requested resource that may be reclaimed.
 func (c *queuePolicy) belowQuota(u int32, l *ledger) int32 {
 	leaf, use := c.leafOf[u], c.useOfAll(u)
 	top := c.subtreeOf(leaf).top

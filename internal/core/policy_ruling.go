@@ -35,7 +35,8 @@ type ruling struct {
 	t *fairshare.Tree
 	// leaf is the preemptor's queue; -1 if it preempts only by priority. home is the queue whose
 	// limits apply to the preemptor, even if leaf is -1. path has home and its ancestors, the root
-	// last. onPath maps each queue to its position in path, counted from 1; 0 for other queues.
+	// last. onPath maps each queue in path to its position there, counted from 1. All other queues
+	// have 0.
 	leaf   int32
 	home   int32
 	path   []int32
@@ -156,8 +157,8 @@ func (r *ruling) everyUnit(yield func(int32) bool) {
 	}
 }
 
-// reclaims reports whether the shares or quotas of queues decide about a unit, instead of
-// priorities.
+// reclaims reports whether the preemptor may evict a unit only by reclaim. In that case, shares and
+// quotas of queues decide, and not priorities.
 func (r *ruling) reclaims(u int32) bool {
 	if r.leaf < 0 {
 		return false
@@ -167,9 +168,9 @@ func (r *ruling) reclaims(u int32) bool {
 }
 
 // yieldsStale reports whether priority decides about a stale gang of another queue, as within one
-// queue. This is so if the preemptor's queue has no higher ratio of usage to fair share than the
-// gang's queue. Without this rule, two gangs that lack members could wait for each other forever,
-// because nothing can be reclaimed between such queues.
+// queue. This is so if the ratio of usage to fair share of the preemptor's queue does not exceed
+// the ratio of the gang's queue. Without this rule, two gangs that lack members could wait for each
+// other forever, because neither queue may reclaim from the other.
 func (r *ruling) yieldsStale(u int32) bool {
 	return r.s.Units[u].Stale && r.ratio != nil && r.ratio(r.leaf) <= r.ratio(r.leafOf[u])
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // staleGangs protects stale gangs from less important gangs that also lack members. Without this
-// rule, two such gangs could evict each other in turns. With it, the more important gang keeps its
-// members and becomes whole.
+// rule, two such gangs could evict each other in turns. With this rule, the more important gang
+// keeps its members and becomes whole.
 type staleGangs struct{}
 
 func (staleGangs) protects(r *ruling, u int32) (Verdict, bool) {

@@ -61,8 +61,8 @@ func TestOneOfTwoStaleGangsYields(t *testing.T) {
 
 // TestOneOfTwoStaleGangsOfQueuesYields has two stale gangs in different queues. The decisions of
 // both gangs must compare the same ratios of usage to fair share. So at most one of the gangs may
-// evict the other. If the queue of the more important gang has the higher ratio, neither may evict
-// the other, except by reclaim.
+// evict the other. If the queue of the more important gang has the higher ratio, neither gang may
+// evict the other, except by reclaim.
 func TestOneOfTwoStaleGangsOfQueuesYields(t *testing.T) {
 	t.Parallel()
 	tree, faults := fairshare.NewTree(2, []fairshare.Queue{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}})

@@ -38,7 +38,7 @@ type problem struct {
 	domains []domain
 	// within is the domain that the problem is restricted to; nil for none.
 	within *domain
-	// thinned has, for nodes with protected units, the nodeColumn without these units.
+	// thinned has an entry for each node with protected units: the nodeColumn without these units.
 	thinned map[int32]*nodeColumn
 	// meter counts the steps of the decision; nil to count none.
 	meter *meter
@@ -91,7 +91,7 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *problem {
 		v.anyStateful = v.anyStateful || v.stateful[i]
 		v.admits[i] = make([]admission, len(s.Nodes))
 		if len(s.Nodes) > 0 {
-			// There are no domains if there are no nodes.
+			// Without nodes there are no domains, so skip the domains.
 			v.topologies[i] = oracle.Topologies(i)
 		}
 	}

@@ -16,11 +16,11 @@ type ledger struct {
 	c       *queuePolicy
 	pathUse *pathUse
 	// taken has the usage of the added units, by queue and resource. most has the largest usage of
-	// a single added unit, by top queue of a subtree and resource. They are nil until a unit is
-	// added.
+	// a single added unit, by top queue of a subtree and resource. Both fields are nil until a unit
+	// is added.
 	taken, most []int64
-	// held is true, by queue and resource, if the queue's quota of the resource protects an added
-	// unit; see [queuePolicy.holding].
+	// held has one entry per queue and resource. It is true if the queue's quota of the resource
+	// protects an added unit; see [queuePolicy.holding].
 	held []bool
 	// left has the remaining running members of each gang with added units, by UID.
 	left map[string]*Headcount
@@ -68,8 +68,8 @@ func (l *ledger) holds(q int32, r int) bool {
 	return l != nil && l.held != nil && l.held[int(q)*l.c.t.Dims()+r]
 }
 
-// bound is the reason why units must not be evicted together: a bound of a queue, or of a gang
-// inside its min-runtime.
+// bound is the reason why units must not be evicted together. It is a bound on the usage of a
+// queue, or on the lost members of a gang inside its min-runtime.
 type bound struct {
 	rule Rule
 	// queue is the queue whose share, quota or limit is the bound; -1 for a gang.
@@ -154,8 +154,8 @@ func (l *ledger) add(u int32, reclaimed bool) {
 }
 
 // within adds units, and reports whether the preemptor may evict all of them. If not, it returns
-// the bound that they exceed. The order of evictions does not matter: only the usage after all
-// evictions counts.
+// the bound that they exceed. The result does not depend on the order of the evictions, because
+// only the usage after all evictions counts.
 func (l *ledger) within(units []int32) (bound, bool) {
 	for _, u := range units {
 		l.add(u, l.c.reclaims(u))
@@ -208,10 +208,11 @@ func (c *queuePolicy) bound(rule Rule, queue int32) bound {
 // the last eviction. The largest unit counts as the last. The queue must also keep its quota of the
 // same resource. steps is the distance of top on the preemptor's path.
 //
-// In addition, the preemptor's queue must gain some of this resource. Evictions in its own queues
-// may give the preemptor a larger reach. With the larger reach, a reclaim by share must leave the
-// other queue its fair share. A reclaim by quota must not lower the usage of a resource that makes
-// the quota protect the preemptor. Otherwise two queues might reclaim from each other in turns.
+// In addition, the preemptor's queue must use more of this resource after the preemption than
+// before. Evictions in its own queues may give the preemptor a larger reach. With the larger reach,
+// a reclaim by share must leave the other queue its fair share. A reclaim by quota must not lower
+// the usage of a resource that makes the quota protect the preemptor. Otherwise two queues might
+// reclaim from each other in turns.
 func (l *ledger) keeps(top int32, steps int, s *pathUse, after reach) Rule {
 	c := l.c
 	byShare, byQuota, spent, sharesStay := false, false, false, steps <= after.share
@@ -239,8 +240,8 @@ func (l *ledger) keeps(top int32, steps int, s *pathUse, after reach) Rule {
 	}
 }
 
-// holdsNoLess reports whether the preemptor's queue keeps its usage of each resource that makes its
-// quota protect the preemptor.
+// holdsNoLess reports whether the preemptor's queue uses at least as much as before of certain
+// resources. These resources make the queue's quota protect the preemptor.
 func (c *queuePolicy) holdsNoLess(s *pathUse) bool {
 	h := c.holding(c.leaf, c.request)
 	return !slices.ContainsFunc(c.asks, func(r int) bool { return h.By(r) && s.after(0, r) < c.usedOf(c.leaf)[r] })

@@ -3,9 +3,10 @@ package core
 import "slices"
 
 // ShareIn replaces the fair shares of the queues with their shares in a set of nodes. The set may
-// differ by resource: has reports whether a node belongs to it. The usage of a queue still includes
-// all nodes. So ShareIn adds the usage on other nodes to the queue's share. held has the reserved
-// room that already counts as usage of queues, by node name, as in [Cluster.Snapshot].
+// differ by resource: the function has reports whether a node belongs to the set. The usage of a
+// queue still includes all nodes, so ShareIn adds the usage on other nodes to the queue's share.
+// held has the reserved room that already counts as usage of queues, by node name, as in
+// [Cluster.Snapshot].
 func (s *Snapshot) ShareIn(shares []Amounts, has func(node string, resource int) bool, held map[string][]Hold) {
 	t, dims := s.Queues.Tree, s.Queues.Tree.Dims()
 	elsewhere := make([]int64, t.Len()*dims)

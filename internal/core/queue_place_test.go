@@ -65,8 +65,8 @@ func (z *zones) judges(c *contention, s *Snapshot, j *job) Oracle {
 	return inZone{reach: z.reach[j.name], of: z.of}
 }
 
-// field returns the fairshare.Field with one pool for each zone. It also maps each reach to the
-// index of its class.
+// field returns the fairshare.Field with one pool for each zone. It also returns the index of each
+// class, by the set of pools that the class can use, as bits.
 func (z *zones) field(c *contention) (*fairshare.Field, map[uint64]int) {
 	f, of := &fairshare.Field{Allocated: c.tree.Rows()}, make(map[uint64]int)
 	for range slices.Max(z.of) + 1 {

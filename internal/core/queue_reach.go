@@ -9,8 +9,8 @@ import (
 // reach limits the queues that a preemptor may reclaim from. Both fields count queues on the
 // preemptor's path, which starts with its own queue and ends with the root. share is the number of
 // queues, from the start, that stay within their fair share with the preemptor. Up to that
-// distance, the preemptor may reclaim usage of other queues above their fair share. quota is the
-// same number for quotas: up to that distance, it may reclaim usage above their quota.
+// distance, the preemptor may reclaim the usage of other queues above their fair share. quota is
+// the same number for quotas: up to that distance, the preemptor may reclaim usage above a quota.
 type reach struct{ share, quota int }
 
 // pathUse is the usage of the queues on the preemptor's path after evictions.
@@ -23,8 +23,8 @@ type pathUse struct {
 	//   - Section i+1 has the units in or below path[i] that are not in or below path[i-1].
 	//   - The last section has the units in queues that are not below the path.
 	freed []int64
-	// yielded is the part of freed that comes from stale gangs, if the preemptor's own gang also
-	// lacks members.
+	// yielded is the part of this usage that belongs to units of stale gangs. It is counted only if
+	// the preemptor's own gang also lacks members.
 	yielded []int64
 }
 
@@ -114,13 +114,13 @@ func (s *pathUse) steps(entitled func(q int32, r int) int64) int {
 
 // outgrown returns true if all queues on the path are within their bounds after the evictions.
 // Otherwise it returns the exceeded bound. A queue must not exceed its limit. Evictions must not
-// raise its usage above its fair share either, because two queues might then reclaim from each
+// raise the usage of a queue above its fair share. Otherwise two queues might reclaim from each
 // other in turns. Only room that is already free, or that units in no queue free, may raise the
 // usage above the fair share.
 //
 // There is one exception: a gang that lacks members may use the room of a stale gang beyond its
-// queue's share. This does not repeat, because the gang is then whole. Without the exception, two
-// such gangs could wait forever.
+// queue's share. This exception cannot lead to endless evictions, because the gang is then whole.
+// Without the exception, two such gangs could wait for each other forever.
 func (s *pathUse) outgrown() (bound, bool) {
 	if q := s.overLimit(); q >= 0 {
 		return s.c.bound(RuleLimit, q), false

@@ -10,7 +10,7 @@ import (
 
 // reclaimOrder sorts the units of other queues for reclaim. The next unit always comes from the
 // subtree with the highest ratio of usage to fair share. The ratio is computed again after each
-// unit. The order ends when no subtree exceeds its fair share.
+// unit. The order ends when every subtree is within its fair share.
 type reclaimOrder struct {
 	l *ledger
 	// units has the remaining units of each leaf queue, by the queue's index. lists has the state
@@ -56,8 +56,8 @@ func (w *reclaimOrder) meet(leaf int32) {
 	}
 }
 
-// run takes units until the distance of each subtree from its fair share is at least until, or no
-// unit is left that may be evicted. See distanceOf.
+// run takes units until no subtree has a distance below until, or until no unit may be evicted any
+// more. A distance measures how far a subtree is above its fair share; see distanceOf.
 func (w *reclaimOrder) run(until int32) {
 	w.start()
 	open := slices.Clone(w.tops)
@@ -75,7 +75,7 @@ func (w *reclaimOrder) run(until int32) {
 }
 
 // turn takes the next unit of a leaf queue. If the unit is a needed member of a gang, turn also
-// takes the gang's other needed members, because the gang breaks anyway.
+// takes the gang's other needed members, because the first eviction breaks the gang already.
 func (w *reclaimOrder) turn(leaf, distance int32) {
 	for first := int32(-1); first < 0 || len(w.units[leaf]) > 0 && w.l.c.s.sharesGang(first, w.units[leaf][0]); {
 		at := step{unit: w.next(leaf), distance: distance}

@@ -98,7 +98,8 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, []int32, bool) {
 }
 
 // bar fills the set without: it adds the potential victims that count against the exceeded bound.
-// It leaves out the victims of the rejected outcome that together stay within the bound.
+// It goes through the victims of the rejected outcome, the last one first, and spares the victims
+// that together stay within the bound.
 func (c *queuePolicy) bar(refused *overBound, ranks []int32, without map[int32]bool) {
 	kept, l := make(map[int32]bool), c.ledger()
 	for _, u := range slices.Backward(refused.victims) {

@@ -3,7 +3,7 @@ package core
 import "slices"
 
 // setsEffort is the maximum effort for all sets of units that are tried. leastEffort is the maximum
-// effort of leastImportant, where moving units has no cost.
+// effort of leastImportant, which counts only checks for room and not the moves of units.
 const (
 	setsEffort  = 200_000
 	leastEffort = 5 * setsEffort
@@ -35,7 +35,8 @@ type wholeSets struct {
 func (sr *search) wholeSets(beyond Rule) (found, bool) {
 	if sr.v.domains != nil {
 		f, ok := sr.cheapestDomain(func(sub *search) (found, bool) {
-			// Evictions outside of the domain also help if a queue is at its limit.
+			// If the limit of a queue blocks the preemptor, include units outside of the domain:
+			// their eviction lowers the usage of the queue too.
 			sub.v.within, sub.v.victims.count = nil, sr.v.victims.count
 			return sub.wholeSets(beyond)
 		})
@@ -190,8 +191,9 @@ func (c *queuePolicy) isBelow(u, queue int32) bool {
 	return false
 }
 
-// from tries the sets for the units of pool from position i on. The earlier units are already
-// decided. First, it restores as many of the most important units as possible, then fewer.
+// from tries the sets for the units of pool from position i on. The search has already decided
+// about the earlier units. First, from restores as many of the most important units as possible,
+// then fewer.
 func (e *wholeSets) from(i int) {
 	kept := e.keep(i)
 	if kept == len(e.pool) {
@@ -239,15 +241,15 @@ func (e *wholeSets) keep(i int) int {
 	return i
 }
 
-// possible reports whether the bounds allow the eviction of the units in out, and whether there is
-// room with all removed units gone.
+// possible reports whether the units in the field out may be the victims. The bounds must allow
+// their eviction, and there must be room with all removed units gone.
 //
 // Bounds on reclaimed units depend on the usage of the preemptor's own queue after the evictions.
-// The units of this queue come first in pool. So the search has already decided about them when it
-// removes a reclaimed unit for good.
+// The units of this queue come first in pool. So the search has already decided about the queue's
+// units when it removes a reclaimed unit for good.
 func (e *wholeSets) possible() bool { return e.allowed() && e.k.room() }
 
-// allowed reports whether the bounds allow the units in out.
+// allowed reports whether the bounds allow the eviction of the units in the field out.
 func (e *wholeSets) allowed() bool {
 	if !e.mayGive() {
 		return false

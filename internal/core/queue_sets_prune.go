@@ -25,9 +25,9 @@ func (c *queuePolicy) reclaimable(pool []int32) []int32 {
 	}
 }
 
-// gaining has the upper bound of the preemptor's reach for each resource, if the preemptor's queue
-// ends with more of this resource than before. share is the reach by fair share, quota the reach by
-// quota. See [ledger.keeps].
+// gaining has an upper bound of the preemptor's reach for each resource. The bound applies to
+// evictions after which the preemptor's queue uses more of this resource than before. share is the
+// reach by fair share, quota the reach by quota. See [ledger.keeps].
 type gaining struct{ share, quota []int }
 
 // reachGaining returns the upper bounds of the reach, if only units of the pool are evicted.
@@ -53,9 +53,9 @@ func (c *queuePolicy) reachGaining(pool []int32) gaining {
 	return g
 }
 
-// reachWithin returns an upper bound of the reach if only units of the pool are evicted. most is
-// the usage, by resource, that the preemptor's own queue may lose at most. Each resource is
-// considered separately, so possibly no single set of units gives this reach.
+// reachWithin returns an upper bound of the reach if only units of the pool are evicted. The
+// argument most is the maximum usage, by resource, that the preemptor's own queue may lose. Each
+// resource is considered separately, so possibly no single set of units gives this reach.
 func (c *queuePolicy) reachWithin(pool []int32, most []int64) reach {
 	s := newPathUse(c)
 	for _, u := range pool {
@@ -71,9 +71,9 @@ func (c *queuePolicy) reachWithin(pool []int32, most []int64) reach {
 	return s.reach()
 }
 
-// mayGive reports whether any unit below the queue top may be reclaimed. This requires a resource
-// such that the queue uses more than its fair share or its quota, and that the preemptor gains. The
-// queue must also be within reach.
+// mayGive reports whether any unit below the queue top may be reclaimed. For this, the queue must
+// use more than its fair share or quota of some resource, and must be within reach. The preemptor's
+// queue must gain the same resource.
 func (c *queuePolicy) mayGive(top int32, reach gaining) bool {
 	steps := c.stepsTo(top)
 	return slices.ContainsFunc(c.asks, func(r int) bool {

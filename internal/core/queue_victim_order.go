@@ -9,7 +9,8 @@ import (
 // Ranks replace the priorities of units that may be evicted. So the search first evicts units of
 // the queues with the highest ratio of usage to fair share. Units that are evicted by priority have
 // the highest ranks and come last. Queues with nearly equal ratios have the same distance (see
-// distanceOf). Among them, fewer victims matter more than the ratio.
+// distanceOf). Among queues with the same distance, the search prefers fewer victims to a higher
+// ratio.
 const (
 	// rankReclaim is the lowest rank.
 	rankReclaim = math.MinInt32 + 1<<20
@@ -17,9 +18,9 @@ const (
 	// doubling of the ratio.
 	distances, distanceSteps = 65, 4
 	// nearest is the distance of usage just above the fair share. lent is the distance of usage
-	// above the quota but within the fair share. A unit has this distance too if earlier evictions
-	// bring its queue within the fair share. If nothing is reclaimed by quota, nearest is used in
-	// place of lent.
+	// above the quota but within the fair share. A unit also has the distance lent if earlier
+	// evictions bring its queue within the fair share. If no unit is reclaimed by quota, nearest is
+	// used in place of lent.
 	nearest, lent = distances - 2, distances - 1
 	// rankSafe is higher than the rank of every potential victim.
 	rankSafe = math.MaxInt32
@@ -62,8 +63,8 @@ const (
 	leafUnseen leafKind = iota
 	// leafBarred: no unit of the queue may be evicted.
 	leafBarred
-	// leafOpen: every unit of the queue may be reclaimed. The usage is just above the fair share,
-	// so the order of units depends only on priority.
+	// leafOpen: every unit of the queue may be reclaimed. The usage of the queue is just above its
+	// fair share, so all its units have one distance. Their order depends only on priority.
 	leafOpen
 	// leafMixed: units of the queue are judged one by one.
 	leafMixed
@@ -277,7 +278,8 @@ func (vo *victimOrder) showBarred() {
 	}
 }
 
-// apart returns potential victims to exclude. All others may be evicted in any combination.
+// apart returns the potential victims that the search must leave out, so that it may evict the
+// remaining ones in any combination.
 func (vo *victimOrder) apart() map[int32]bool {
 	c := vo.c
 	w := &reclaimOrder{l: newLedger(c), units: make(map[int32][]int32)}
@@ -297,8 +299,8 @@ func (vo *victimOrder) apart() map[int32]bool {
 			delete(without, at.unit)
 		}
 	}
-	// The surplus of a gang inside a min-runtime is bounded, so the result depends on the order of
-	// its members.
+	// A gang inside its min-runtime may lose only its surplus. So the order of its members decides
+	// which of them are excluded.
 	sortBy(byPriority, c.takenFirst)
 	for _, u := range byPriority {
 		if w.l.take(u) {

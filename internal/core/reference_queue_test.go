@@ -124,7 +124,7 @@ func (r *refQueues) forbids(p *Preemptor, set []int, u int) string {
 		return to
 	}
 	lent := r.lends(set, top, share(top))
-	// If the preemptor is entitled before any eviction, the last unit may exceed the lent amount.
+	// The last unit may exceed the lent amount, if the preemptor was entitled before any eviction.
 	if r.isEntitled(steps, share, r.before) && lent || r.isEntitled(steps, share, r.left()) && lent && r.keeps(top, share(top)) {
 		return ""
 	}
@@ -141,16 +141,16 @@ func (r *refQueues) forbids(p *Preemptor, set []int, u int) string {
 }
 
 // returns reports whether the preemptor's queue ends with at least its former usage of each
-// resource that holds the preemptor; see holding.
+// resource that the method holding returns for it.
 func (r *refQueues) returns() bool {
 	mine := r.mine[0]
 	return !slices.ContainsFunc(r.holding(mine, func(i int) int64 { return r.want[i] }), func(i int) bool { return r.after(mine, i) < r.before[mine][i] })
 }
 
 // holding returns the resources that make the quota of a queue hold (protect) work with the given
-// usage. All of them are of one kind: the first of Device, Basic and Bound with a resource that the
-// quota names and the work uses. Of this kind, they are the resources with the largest ratio of
-// usage to quota.
+// usage. Only resources that the quota names and the work uses count, and of these only the first
+// kind in the order Device, Basic, Bound. Within this kind, holding returns the resources with the
+// largest ratio of usage to quota.
 func (r *refQueues) holding(q int32, useOf func(i int) int64) []int {
 	for _, kind := range []fairshare.Kind{fairshare.Device, fairshare.Basic, fairshare.Bound} {
 		var best []int
@@ -204,7 +204,8 @@ func (r *refQueues) isEntitled(steps int, to func(q int32) Amounts, have []Amoun
 	return true
 }
 
-// keeps reports whether a queue keeps its fair share of each resource that it used more of before.
+// keeps reports whether a queue is left with its fair share. It looks at each resource whose usage
+// exceeded the fair share before the evictions.
 func (r *refQueues) keeps(q int32, share Amounts) bool {
 	for i, w := range r.want {
 		if w > 0 && r.before[q][i] > share[i] && r.before[q][i]-r.gone[q][i] < share[i] {
@@ -214,9 +215,9 @@ func (r *refQueues) keeps(q int32, share Amounts) bool {
 	return true
 }
 
-// lends reports whether some unit of the set may be evicted last. Without the other units, the
-// queue top must still use more than keeps of a resource, and the preemptor's queue must gain this
-// resource.
+// lends reports whether some unit of the set may be evicted last. After the eviction of all other
+// units, the queue top must still use more of a resource than keeps. The preemptor's queue must
+// gain the same resource.
 func (r *refQueues) lends(set []int, top int32, keeps Amounts) bool {
 	tree := r.s.Queues.Tree
 	for _, u := range set {

@@ -9,8 +9,8 @@ import (
 // The references do not share code with the search. They use plain copies of free room, without
 // columns, node costs or counting.
 
-// refRoom returns the free room of every node, without terminating pods and without the units in
-// gone.
+// refRoom returns the free room of every node after the terminating pods and the units in the set
+// gone are removed.
 func refRoom(s *Snapshot, gone map[int]bool) [][]int64 {
 	room := make([][]int64, len(s.Nodes))
 	for i := range s.Nodes {
@@ -157,7 +157,8 @@ func refEligible(s *Snapshot, p *Preemptor) []int {
 	return units
 }
 
-// refFeasible reports whether the preemptor fits on the nodes, without the units in gone.
+// refFeasible reports whether the preemptor fits on the nodes after the units in the set gone are
+// removed.
 func refFeasible(s *Snapshot, p *Preemptor, gone map[int]bool, nodes, counts []int) bool {
 	return refPack(p, refRoom(s, gone), nodes, slices.Clone(counts))
 }
@@ -358,8 +359,8 @@ func exhaustive(s *Snapshot, p *Preemptor, counts []int) (best Score, ok bool) {
 	return exhaustiveIn(s, p, counts, domains)
 }
 
-// exhaustiveIn is exhaustive for members that must share one of the given domains. A domain is a
-// list of nodes.
+// exhaustiveIn is the exhaustive search for a gang whose members must share one of the given
+// domains. A domain is a list of nodes.
 func exhaustiveIn(s *Snapshot, p *Preemptor, counts []int, domains [][]int) (best Score, ok bool) {
 	eligible := refEligible(s, p)
 	for _, nodes := range domains {
@@ -421,7 +422,7 @@ func (r *plainReference) schedule() bool {
 	return true
 }
 
-// stays reports whether the placements still fit if the units in gone are evicted.
+// stays reports whether the placements still fit if the units in the set gone are evicted.
 func (r *plainReference) stays() bool {
 	room := refRoom(r.s, r.gone)
 	for n := range r.placements {

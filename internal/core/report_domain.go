@@ -166,9 +166,10 @@ func compareOutcomes(a, b domainOutcome) int {
 	return cmp.Or(c, cmp.Compare(b.members, a.members), strings.Compare(a.domain.name, b.domain.name))
 }
 
-// roomiest returns the domain where the most members fit in the current state of t. Among equals,
-// it returns the first by name. It sets sr.compared to the number of members for each domain. If
-// exact numbers need a placement, sr.compared has only the domains with the highest bounds.
+// roomiest returns the domain where the most members fit in the current state of the simulation t.
+// Of several such domains, it returns the first by name. It sets sr.compared to the number of
+// members for each domain. If exact numbers need a placement, sr.compared has only the domains with
+// the highest bounds.
 func (sr *search) roomiest(t *simulation, need int) *domain {
 	compared := make([]domainOutcome, len(sr.v.domains))
 	for i := range sr.v.domains {

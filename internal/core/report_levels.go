@@ -20,8 +20,8 @@ type LevelChoice struct {
 	Domains int `json:"domains"`
 	// Obstacle is the reason why the level cannot be used; "" for none.
 	Obstacle DomainObstacle `json:"obstacle,omitempty"`
-	// Outcome is the outcome in the cheapest domain. It is "" if the level was not searched,
-	// because the chosen level is better in any case.
+	// Outcome is the outcome in the cheapest domain. It is "" if the level was not searched. The
+	// search skips a level if the chosen level is better regardless of the outcome.
 	Outcome Outcome `json:"outcome,omitempty"`
 	// Groups is the number of whole PodGroups among the victims in the cheapest domain.
 	Groups int `json:"groups,omitempty"`
@@ -57,9 +57,9 @@ func (ls *levelSearch) report(chosen *level) Decision {
 		return d
 	}
 	for i := range d.Levels {
-		// Describe the nearest level that the members do not share. If members already run in
-		// several domains, this may be the chosen level itself. It is skipped, because there is no
-		// difference to describe.
+		// Describe the nearest level without a shared domain. If members already run in several
+		// domains, the chosen level itself may have no shared domain. Skip the chosen level,
+		// because there is no difference to describe.
 		if !d.Levels[i].Together && ls.levels[i] != chosen {
 			d.Message += d.Levels[i].sentence(&d, need)
 			break

@@ -65,8 +65,8 @@ func (s *Snapshot) missing(node int32, wanted []int64, short int) int {
 
 // nodesRuledOut counts, by reason, the nodes that a preemptor with a placement could not use. The
 // reasons are quantities out of range, rejections by the oracle during the search, and too little
-// room even with all potential victims evicted. It does not ask the oracle about the other nodes:
-// the search skipped most of them only because of their cost.
+// room even with all potential victims evicted. It does not ask the oracle about nodes that the
+// search has not tried, because most of these were skipped only for their cost.
 func (sr *search) nodesRuledOut() []ReasonCount {
 	v, counts := sr.whole.v, make(map[string]int)
 	for _, n := range v.c.byName {
@@ -86,8 +86,8 @@ func (sr *search) nodesRuledOut() []ReasonCount {
 
 // lacks returns the reason why a node admits no member of any class if more is added to its free
 // room. The reason is a rejection of a class (refusal), or a resource with too little room. If the
-// node admits a member, it returns -1 and "". With several reasons, the result does not depend on
-// the order of classes.
+// node admits a member, lacks returns -1 and "". If the classes have different reasons, the result
+// does not depend on the order of the classes.
 func (v *problem) lacks(n int32, more []int64) (resource int, refusal string) {
 	resource = -1
 	room := v.freeLater(n)
@@ -109,7 +109,8 @@ func (v *problem) lacks(n int32, more []int64) (resource int, refusal string) {
 	return resource, refusal
 }
 
-// nodesOut counts, by reason, the nodes that admit no member in the current state of t.
+// nodesOut counts, by reason, the nodes that admit no member in the current state of the simulation
+// t.
 func (sr *search) nodesOut(t *simulation, every []want) []ReasonCount {
 	counts := make(map[string]int)
 	for _, n := range t.c.byName {

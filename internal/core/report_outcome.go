@@ -20,7 +20,8 @@ func (sr *search) placed(o Outcome, placements []placement) Decision {
 
 func (sr *search) preempting(f found) Decision {
 	if len(f.victims) == 0 {
-		// The oracle rejected the placement earlier and accepts it now. So no eviction is needed.
+		// The list of victims is empty: the oracle rejected the placement earlier in the search and
+		// accepts it now. So no eviction is needed.
 		return sr.placed(Waits, f.placements)
 	}
 	score := scoreOf(sr.whole.s, f.victims)
@@ -89,7 +90,7 @@ func (sr *search) reprievedUnits(f found) []UnitRef {
 
 // elsewhereUnits lists potential victims on other nodes, least important first. When the list is
 // full, it skips nodes whose units all have higher or equal priorities. So the list may lack a unit
-// of the same priority that is less important than its last entry.
+// that has the same priority as its last entry and is less important.
 func (sr *search) elsewhereUnits(f found) []ElsewhereUnit {
 	chosen := make(map[int32]bool, len(f.placements))
 	for _, st := range f.placements {

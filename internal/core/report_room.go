@@ -59,7 +59,8 @@ func (o *OtherDomain) note(need int) string {
 	return note
 }
 
-// ProtectedNote describes numbers of protected units. Example: "2 units protected by Toleration".
+// ProtectedNote returns a phrase with the number of protected units for each rule. Example: "2
+// units protected by Toleration".
 func ProtectedNote(units []RuleCount) string {
 	parts := make([]string, len(units))
 	for i, r := range units {

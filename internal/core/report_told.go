@@ -43,7 +43,8 @@ func ToldPriority(priority int32, raisedBy int64) string {
 	return fmt.Sprintf("%d, raised from %d by its preemptionPriorityClassName", priority, int64(priority)-raisedBy)
 }
 
-// Parts of WhyTaken's message around the victim's queue.
+// The parts of WhyTaken's message before and after the name of the victim's queue. QueueTold uses
+// them to find the name.
 const (
 	takesBack   = " takes back what queue "
 	beyondShare = " has beyond its fair share or its quota"

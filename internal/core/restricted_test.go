@@ -66,8 +66,8 @@ func queuesFor(s *Snapshot, queues []fairshare.Queue) *Queues {
 	return q
 }
 
-// guardCase gives some of the queues a quota. It gives others a min-runtime that has ended for some
-// of their units.
+// guardCase gives some queues a quota, and other queues a min-runtime. The min-runtime has ended
+// for some units of these queues.
 func guardCase(t *rapid.T, s *Snapshot, queues []fairshare.Queue) {
 	pick := fromRapid(t)
 	first, most := pick(2), 1+pick(10)

@@ -101,8 +101,8 @@ type Unit struct {
 	RaisedBy int64
 	// Group is true for a whole PodGroup, false for a single pod.
 	Group bool
-	// Running is true for a gang member that runs. Members that have a node but do not run count
-	// for a whole gang only if too few members run.
+	// Running is true for a gang member that runs. A gang is whole by its running members. Only if
+	// too few members run, other members with a node count too.
 	Running bool
 	// Static is true for a static pod, which the kubelet of its node runs from a local file. It is
 	// never a victim.
@@ -225,7 +225,8 @@ type Preemptor struct {
 	// Never is true if the priority class forbids preemption (preemptionPolicy Never).
 	Never bool `json:"never,omitempty"`
 	// FurtherGroup is true for a group of a tree that already has minGroupCount other groups.
-	// Nothing is preempted for such a group, so Never is true as well, for any priority class.
+	// Nothing is preempted for such a group, so Never is also true, regardless of its
+	// PriorityClass.
 	FurtherGroup bool `json:"furtherGroup,omitempty"`
 	// BacksOff is true if the preemptor must not preempt for now, because earlier preemptions for
 	// it did not lead to a binding.

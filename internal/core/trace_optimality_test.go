@@ -59,8 +59,8 @@ func (o *traceTally) check(t *testing.T) {
 	o.lost.check(t)
 }
 
-// lostTally has the total lost work of decisions and of the optima. It has only cases where both
-// have the same highest priority and the same number of broken budgets.
+// lostTally sums the lost work of the decisions and of the optimal decisions. It counts only cases
+// where both decisions have the same highest priority and the same number of broken budgets.
 type lostTally struct{ got, best float64 }
 
 func (l *lostTally) add(got, best Score) {
@@ -169,7 +169,7 @@ func TestTraceOptimality(t *testing.T) {
 	}
 }
 
-// TestTraceWholeCluster is TestTraceOptimality on all nodes of the trace.
+// TestTraceWholeCluster makes the checks of TestTraceOptimality on all nodes of the trace.
 func TestTraceWholeCluster(t *testing.T) {
 	tr := loadTrace(t)
 	for name, gpu := range traceMembers() {

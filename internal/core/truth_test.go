@@ -13,7 +13,7 @@ type publisher struct {
 }
 
 // pickPublisher returns a random unit of a case, with all members of its gang if the gang is whole.
-// It removes the checkpoints of these units.
+// pickPublisher also removes the checkpoints of these units.
 func pickPublisher(pick chooser, s *Snapshot) (publisher, bool) {
 	w := pick(len(s.Units))
 	p := publisher{units: []int{w}, start: s.Units[w].Start}

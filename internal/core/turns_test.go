@@ -219,9 +219,9 @@ func (c *contention) check(t testing.TB, s *Snapshot, p *Preemptor, d *Decision)
 }
 
 // checkQuotas checks the property that makes a series of reclaims end. It considers each leaf queue
-// whose units are all held by one resource (see holding). For this resource, it takes the usage
-// within the quota. The sum over these queues must never decrease. If the reclaiming queue stays
-// within its quota, its own part must increase.
+// whose units are all held by one resource (see holding), and the queue's usage of this resource
+// within the quota. The sum of this usage over all such queues must never decrease. If the
+// reclaiming queue stays within its quota, its own usage must increase.
 func (c *contention) checkQuotas(t testing.TB, s *Snapshot, p *Preemptor, set []int) {
 	t.Helper()
 	before := usedBy(s, newLeafIndex(s).leaves)

@@ -10,8 +10,8 @@ func (ps *Pods) Begins(uid UID, as workload.Key) {
 	})
 }
 
-// attemptAs returns the attempt of a pod. An attempt has no workload if another plugin ended the
-// attempt before Begins was called. It then gets the given workload.
+// attemptAs returns the attempt of a pod. If another plugin ended the attempt before Begins was
+// called, the attempt has no workload. attemptAs then sets the given workload.
 func (p *pod) attemptAs(as workload.Key) *Attempt {
 	if p.attempt.As == (workload.Key{}) {
 		p.attempt.As = as
@@ -19,7 +19,8 @@ func (p *pod) attemptAs(as workload.Key) *Attempt {
 	return &p.attempt
 }
 
-// Recalls records that admission revoked the turn of a pod after the pod had passed PreEnqueue.
+// Recalls records that package admission recalled the turn of a pod after the pod had passed
+// PreEnqueue.
 func (ps *Pods) Recalls(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Recalled = true }) }
 
 // TakesTurn records that a pod has its turn, or leads its gang.
@@ -104,8 +105,8 @@ func (ps *Pods) Ends(uid UID) (ended Attempt, returned workload.Key) {
 	return ended, returned
 }
 
-// LooksElsewhere records that a pod was rejected on the node with its reservation. Its next attempt
-// considers the other nodes.
+// LooksElsewhere records that the node with a pod's reservation rejected the pod. The pod's next
+// attempt considers the other nodes.
 func (ps *Pods) LooksElsewhere(uid UID) { ps.change(uid, func(p *pod) { p.elsewhere = true }) }
 
 // HasLookedElsewhere ends [Pods.LooksElsewhere]. It reports whether LooksElsewhere was in effect.

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Terms are facts about a group, recorded when one of its members was placed on a node.
+// Terms are the settings of a group at the time when one of its members was placed: its queue,
+// priority, minCount and disruption mode. Later changes of the group do not affect the member.
 type Terms struct {
 	// Queue is the leaf queue that the member counted for; "" for none.
 	Queue string
@@ -22,10 +23,10 @@ type Terms struct {
 	Since time.Time
 }
 
-// Sealed summarizes the Terms of the placed members of a group. If the Terms of the members differ,
+// Sealed combines the Terms of all placed members of a group. If the Terms of the members differ,
 // the comment of each field says which value the field has.
 type Sealed struct {
-	// Known is true if the terms of a member are known.
+	// Known is true if the Terms of at least one member are known.
 	Known bool
 	// Queue and Class belong to the member with the lowest priority.
 	Queue, Class string
@@ -49,14 +50,15 @@ type Sealed struct {
 // again, does not restart the clock. The clock moves at most once: to the start of the run, if the
 // first members of the run still exist when the gang becomes whole.
 type clock struct {
-	// had has the members that had a node at the last look; see [Gangs.BeginLook].
+	// had has the members that had a node when the caller last listed the members; see
+	// [Gangs.BeginLook].
 	had Set
 	// first has the members that had a node when the clock began. It is nil after the gang was
 	// whole.
 	first Set
-	// bound is the value of the clock from before the gang was whole: the time when minCount
-	// members had a node. Members that were placed before the gang was whole have this time in
-	// their annotation.
+	// bound is the first value of the clock: the time when minCount members had a node, before the
+	// gang was whole. Members that were placed before the gang was whole have this time in their
+	// annotation.
 	bound time.Time
 }
 
@@ -86,7 +88,7 @@ func (r *run) followClock(g *Group, placed []Member, isFirst bool) {
 	case known > 0 || !earliest.IsZero():
 	case isFirst && !r.Clock.IsZero() && goesBackTo(placed, r.Clock):
 	case isFirst && !g.DegradedSince.IsZero() && goesBackTo(placed, g.DegradedSince):
-		// An earlier process saw the gang whole. The placed members are left from that run.
+		// An earlier process saw the gang whole, so the placed members belong to that run.
 		r.Clock = firstScheduled(placed)
 	default:
 		// All members are new, so another run begins.
@@ -102,8 +104,8 @@ func (r *run) followClock(g *Group, placed []Member, isFirst bool) {
 }
 
 // followSeals updates the terms of the members from their seals, the annotations with the Terms of
-// each member. It returns the earliest Since in these Terms; zero for none. It ignores a Since from
-// before the gang was whole, because the clock has moved since.
+// each member. It returns the earliest Since in these Terms; zero for none. It ignores a Since that
+// was recorded before the gang was whole, because the clock has moved to a later time.
 func (r *run) followSeals(placed []Member) (earliest time.Time) {
 	r.Sealed = Sealed{}
 	for i := range placed {
@@ -141,7 +143,7 @@ func (r *run) followFirst(g *Group, placed []Member) {
 func (s *Sealed) add(t *Terms) {
 	s.Mixed = s.Mixed || s.Known && t.Class != s.Class
 	s.MixedQueues = s.MixedQueues || s.Known && t.Queue != s.Queue
-	// The comparison is total, so that the order of the members does not matter.
+	// Compare all fields, so that the result does not depend on the order of the members.
 	if first := cmp.Or(cmp.Compare(t.Priority, s.Priority), cmp.Compare(t.Queue, s.Queue), cmp.Compare(t.Class, s.Class)); !s.Known || first < 0 {
 		s.Queue, s.Class, s.Priority = t.Queue, t.Class, t.Priority
 	}

@@ -104,7 +104,7 @@ const guaranteed = 5 * time.Second
 
 // TestClockIsSpentOnce checks that no sequence of a user's actions protects a gang for longer than
 // twice the guaranteed time. The time begins when enough members have a node, and may begin once
-// more when they run. After that, it begins again only if all members have ended.
+// more when they run. After that, the time must begin again only if all members have ended.
 func TestClockIsSpentOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -185,8 +185,8 @@ func TestClockOfADegradedGang(t *testing.T) {
 	}
 }
 
-// TestSealed checks that the summary of the members' terms does not depend on the order of the
-// members.
+// TestSealed checks that [Sealed], which combines the Terms of all members, does not depend on the
+// order of the members.
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	whole := &Terms{Queue: "a", Priority: 5, Class: "low", MinCount: 2, Whole: true}

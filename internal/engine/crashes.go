@@ -23,8 +23,8 @@ type CrashLimit struct {
 // starts when it is bound or when a container restarts. Each start counts for at most one crash.
 // The first pause begins when CrashLimit.Starts crashes in a row have happened. Each further crash
 // begins another pause. The scheduler does not preempt for the workload during a pause, because the
-// next victims would probably lose their work for nothing. It may still place the workload where
-// the workload fits without victims.
+// next victims would probably lose their work for nothing. It may still place the workload if the
+// workload fits without victims.
 //
 // A crash of a gang's member counts only if the member started after the gang's last counted crash.
 // So members that crash together count once. A record ends when the workload was ready for
@@ -53,7 +53,8 @@ type crashes struct {
 	limit CrashLimit
 	// count is the number of crashes in a row.
 	count int
-	// pause has the number of preemptions for the workload, and the last crash with its pause.
+	// pause has the number of preemptions for the workload, the last crash, and the end of the
+	// pause after it.
 	pause unbound
 	// readySince is the time since when the workload is ready; zero if it is not ready. left is the
 	// time when the pod was deleted.
@@ -121,8 +122,8 @@ func (c *Crashes) Observes(key workload.Key, ready bool, now time.Time) {
 }
 
 // Restarts records that a container of a workload's pod crashed and was started again. It returns
-// the number of crashes in a row; 0 if the crash does not count. of identifies the state of the
-// workload; see [Crashes.Changed].
+// the number of crashes in a row; 0 if the crash does not count. The parameter of identifies the
+// state of the workload; see [Crashes.Changed].
 func (c *Crashes) Restarts(key workload.Key, uid UID, f Failure, of string, now time.Time) (count int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,8 +161,8 @@ func (c *Crashes) Stops(uid UID) {
 }
 
 // Pause returns the pause of a workload; false if the scheduler may preempt for it. A workload that
-// was ready for [SettledAfter] has no pause. So the scheduler may preempt to replace a member that
-// the workload lost later.
+// was ready for [SettledAfter] has no pause. So if the workload loses a member later, the scheduler
+// may preempt for the replacement.
 func (c *Crashes) Pause(key workload.Key, now time.Time) (PreemptionPause, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,7 +174,8 @@ func (c *Crashes) Pause(key workload.Key, now time.Time) (PreemptionPause, bool)
 }
 
 // Changed records that the owner of a workload changed it and may have removed the cause of the
-// crashes. It reports whether the pause becomes shorter. [Unbound.Changed] describes the rules.
+// crashes. It reports whether the pause becomes shorter. [Unbound.Changed] describes the rules for
+// shorter pauses.
 func (c *Crashes) Changed(key workload.Key, of string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,8 +226,9 @@ func (c *Crashes) Inherits(key workload.Key, controller string, now time.Time) {
 }
 
 // leaves records that a pod, or every member of a gang, was deleted. The record of a pod passes to
-// the next pod of its controller; controller is "" for none. The record of a gang with crashes
-// stays, for members that are created later. The caller holds the lock.
+// the next pod of its controller. The argument controller is "" for a pod without a controller. The
+// record of a gang with crashes stays, for members that are created later. The caller holds the
+// lock.
 func (c *Crashes) leaves(key workload.Key, controller string, now time.Time) {
 	r := c.live[key]
 	switch {

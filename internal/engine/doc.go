@@ -15,8 +15,8 @@
 // table of transitions: for each event, it names every fact that ends and the workloads to retry.
 // The caller carries out the effects after Step, because most of them call the framework or the
 // API. The outcome of an effect may be the next event: after [Withdraw], the caller reports
-// [RoomFreed]. If no other workload depends on a fact, a separate method records the fact. An
-// example is [Pods.Begins].
+// [RoomFreed]. Facts that no other workload depends on need no event: a separate method records
+// such a fact. An example is [Pods.Begins].
 //
 // [Engine.Turns] has the queued workloads, in the order of their turns. It has a separate lock,
 // because it reads the quota ledger.
@@ -64,9 +64,9 @@
 //	any       Ends       idle         the attempt ended without a place
 //
 // Rejects marks an assumed pod as rejected at Permit: the pod keeps its node until GivesUp. A pod
-// that gave up its node counts as returning until the scheduler has a snapshot of that node without
-// the pod. If the pod is deleted before the framework has forgotten the node, the pod's record
-// lasts until [Pods.Ends].
+// that gave up its node counts as returning until a snapshot of the scheduler shows the node
+// without the pod. If the pod is deleted before the framework has forgotten the node, the pod's
+// record lasts until [Pods.Ends].
 //
 // # Groups
 //
@@ -92,10 +92,10 @@
 //	planned   Reserve, for the last   idle         all members are reserved
 //	planned   Release                 idle         the plan cannot be carried out
 //
-// Reserve makes one planned member a reserved member. It stays reserved until Settled, MemberLeaves
-// or Release.
+// Reserve makes one planned member a reserved member. The member stays reserved until Settled,
+// MemberLeaves or Release.
 //
 // The package uses no Kubernetes packages, clock, I/O or goroutines. Its methods hold no lock while
-// they call functions of the caller. So extension points may call every method, even under a lock
-// of the framework. All methods are safe for concurrent use.
+// they call functions that the caller has passed. So extension points may call every method, even
+// under a lock of the framework. All methods are safe for concurrent use.
 package engine

@@ -54,7 +54,7 @@ type (
 	// GroupArrives says that a group has a member, in any state.
 	GroupArrives struct{ Group workload.Key }
 	// GroupLeaves says that the last member of a group is gone. It has no effect if a member has
-	// arrived since. It does not end the room that is kept for lost members; see [Gangs.EndKept].
+	// arrived since. The room for lost members of a gang is kept; [Gangs.EndKept] ends it.
 	GroupLeaves struct{ Group workload.Key }
 	// WorkloadPlaced says that the workload has its place. If the workload loses the place and
 	// waits again, it does not need another turn.
@@ -73,8 +73,8 @@ type (
 	// victims.
 	Releases struct{ Key workload.Key }
 	// PlanReleased says that the plan of a gang cannot be carried out. The members that are still
-	// planned give up their reservations. Failed is the member whose failure caused this; "" for
-	// none.
+	// planned give up their reservations. Failed is the member that failed; "" if the release has
+	// another cause.
 	PlanReleased struct {
 		Group  workload.Key
 		Failed UID
@@ -114,8 +114,8 @@ type Effect interface{ isEffect() }
 type (
 	// Retry asks the caller to activate the pods that represent the workload.
 	Retry struct{ Key workload.Key }
-	// Review asks the caller to check the reservations of the workload, to release them if they are
-	// no longer valid, and then to retry the workload.
+	// Review asks the caller to check whether the reservations of the workload are still valid, to
+	// release invalid ones, and then to retry the workload.
 	Review struct{ Key workload.Key }
 	// Overdue says that a terminating pod did not terminate in time. The pod counts as running from
 	// now on.

@@ -113,8 +113,8 @@ func (e *Engine) clockOfGang() (clock time.Time) {
 	return clock
 }
 
-// overstay lets the grace period of v pass. It then returns a description of a wait for v that has
-// no end; "" for none. It changes the state.
+// overstay lets the grace period of v pass. If a wait for v has no end then, overstay returns a
+// description of this wait; otherwise "". overstay changes the state.
 func (e *Engine) overstay() string {
 	if !e.store.isPresent(podNamed("v")) {
 		return ""

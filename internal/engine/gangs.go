@@ -14,7 +14,7 @@ type Gangs struct {
 	verdictChanged func(workload.Key)
 	// Each index lists the groups that have a fact of one kind. See [Gangs.transit] for the kinds.
 	touched, degraded, lost, ended, kept, placing, reported, raising index
-	// mayLack is true while the index degraded or the index lost has a group.
+	// mayLack is true while the index degraded or the index lost is not empty.
 	mayLack atomic.Bool
 	// clock is a counter that orders the changes of members and the looks at them. begun is the
 	// number of runs that have started.
@@ -36,9 +36,9 @@ type gang struct {
 	// looks is the number of looks at the members in progress. The record stays until all of them
 	// have ended.
 	looks int
-	// These are values of Gangs.clock. changedAt is the last change of the members. lookedAt is the
-	// start of the last look that counts. leftAt is the last time that the gang lost all members or
-	// its run was dropped.
+	// These are values of Gangs.clock. changedAt is the last change of the members. A look is a
+	// call of [Gangs.BeginLook]; lookedAt is the start of the last look that was not ignored.
+	// leftAt is the last time that the gang lost all members or its run was dropped.
 	changedAt, lookedAt, leftAt uint64
 }
 
@@ -167,8 +167,8 @@ func (gs *Gangs) leaves(key workload.Key) {
 }
 
 // NeedsMembers records the minCount of a PodGroup. minCount is 0 if the PodGroup was deleted or is
-// no gang. NeedsMembers reports whether minCount is lower than before. A lower minCount protects
-// fewer members.
+// no gang. NeedsMembers reports whether minCount is lower than before. Then fewer members are
+// needed, so the scheduler may evict more of them.
 func (gs *Gangs) NeedsMembers(key workload.Key, minCount int) (eased bool) {
 	gs.change(key, func(g *gang) {
 		eased = minCount < g.object.minCount

@@ -4,8 +4,8 @@ package engine
 // the field. The zero value means that the field is empty.
 type Nomination struct {
 	Node string
-	// Inflated is true if the framework ranks the pod by a higher priority than the pod's effective
-	// priority.
+	// Inflated is true if the framework ranks the nomination too high: by the pod's own priority,
+	// which exceeds the priority of the pod's workload.
 	Inflated bool
 }
 

@@ -26,7 +26,7 @@ func (e *orphans[R]) inherit(controller string, compare func(a, b R) int) R {
 	return r
 }
 
-// remove deletes each record if goes returns true for it.
+// remove deletes each record that the function goes selects.
 func (e *orphans[R]) remove(goes func(R) bool) {
 	for controller, left := range e.of {
 		if left = slices.DeleteFunc(left, goes); len(left) == 0 {

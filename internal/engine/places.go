@@ -138,9 +138,9 @@ func (ps *Pods) IsRejected(uid UID) (is bool) {
 	return is
 }
 
-// Awaits records that a gang must wait until a pod has given up its node. It reports whether the
-// framework has not forgotten the node yet. If so, [Pods.Ends] returns the gang when the framework
-// has forgotten the node.
+// Awaits records that a gang must wait until a pod has given up its node. If the framework still
+// counts the pod on this node, Awaits returns true. [Pods.Ends] then returns the gang when the
+// framework has forgotten the node.
 func (ps *Pods) Awaits(uid UID, gang workload.Key) (told bool) {
 	ps.change(uid, func(p *pod) {
 		if p.rejected {

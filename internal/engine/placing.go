@@ -33,14 +33,14 @@ type placing struct {
 	// in a row had the same hash; see [Gangs.Failed].
 	plan, failed string
 	stuck        bool
-	// came is true if a member has arrived after the members were last listed for a decision.
+	// came is true if a member has arrived since the last call of [Gangs.ListsMembers].
 	came bool
 	// spare is the number of planned members that the gang does not need to be whole.
 	spare int
 	// reserved maps assumed members to their nodes, until the informer shows them on a node.
 	reserved map[UID]string
-	// podSensitive is true if the gang may fit after a pod was created, or after labels of a pod
-	// changed.
+	// podSensitive is true if filters about other pods rejected the gang. Then a new pod, or a
+	// change of a pod's labels, may make the gang fit.
 	podSensitive bool
 	verdict      workload.Verdict
 }
@@ -125,8 +125,8 @@ func (gs *Gangs) Yield(key workload.Key, member UID) {
 }
 
 // PassOn ends the leadership of a member that was rejected before it could plan. The returned
-// function reports whether a given member may lead next. It returns false for each member that
-// PassOn was called for since the last call of Planning.
+// function reports whether a given member may lead next. It returns false for each member that has
+// been passed to PassOn since the last call of Planning.
 func (gs *Gangs) PassOn(key workload.Key, leader UID) (mayLead func(UID) bool) {
 	tried := map[UID]struct{}{}
 	gs.change(key, func(g *gang) {
@@ -322,8 +322,8 @@ func (gs *Gangs) PlannedMembers(key workload.Key) (members []UID) {
 }
 
 // Settled records that the informer has shown a member on its node. It reports whether the member
-// was still planned. If so, the member will have no cycle that activates the next member, so the
-// caller must activate the next member.
+// was still planned. If the member was still planned, no cycle of this member will activate the
+// next member, so the caller must activate the next member.
 func (gs *Gangs) Settled(key workload.Key, member UID) (planned bool) {
 	gs.changeKnown(key, func(g *gang) {
 		_, planned = g.placing.planned[member]

@@ -38,9 +38,8 @@ type pod struct {
 	// seated is true if the plan of a gang has a node for the pod, and the pod's own attempt is
 	// still to come.
 	seated bool
-	// elsewhere is true if the next attempt must also consider nodes without the pod's reservation,
-	// because the pod was rejected on the node with its reservation. It becomes false after that
-	// attempt.
+	// elsewhere is true if the node with the pod's reservation has rejected the pod. The next
+	// attempt then also considers other nodes, and elsewhere becomes false after it.
 	elsewhere bool
 	// node is the node that the pod is assumed on; "" for none. seal is the text of the pod's
 	// [Terms].
@@ -67,7 +66,7 @@ type Pods struct {
 	*store
 	records map[UID]*pod
 	// assumed has the pods that are assumed on a node. shared is true if a caller of Assumed may
-	// hold the set. The next change then copies the set first.
+	// hold the set. In this case, the next change copies the set first.
 	assumed Set
 	shared  bool
 	// nominated, inflated and unreported have the pods with a nomination, with an inflated

@@ -35,8 +35,9 @@ type Reservations struct {
 	*store
 	byKey map[workload.Key]map[UID]*Reservation
 	keyOf map[UID]workload.Key
-	// inOrder has the results of Of by workload, until the reservations of the workload change. The
-	// scheduler calls Of once for each victim of a gang, and a gang may have thousands of victims.
+	// inOrder caches the results of Of by workload. An entry is dropped when the reservations of
+	// the workload change. The scheduler calls Of once for each victim of a gang, and a gang may
+	// have thousands of victims.
 	inOrder map[workload.Key][]*Reservation
 	// since maps pods to the time when the age of their reservations began; see
 	// [Reservations.Oldest].
@@ -226,7 +227,8 @@ func (rs *Reservations) replace(key workload.Key, reservations []*Reservation) (
 		}
 		was := old[r.UID]
 		if was == nil {
-			// The pod may have a reservation as part of another workload.
+			// A pod that has changed its group may still have a reservation as part of its old
+			// workload.
 			was = rs.of(r.UID)
 		}
 		changed = changed || was != nil && (was.Node != r.Node || was.Standing != r.Standing)

@@ -282,8 +282,8 @@ func TestRoomLost(t *testing.T) {
 	}
 }
 
-// TestReservedAgain checks the workloads that wait for reserved room. They are retried if another
-// workload reserves room again and leaves the room of its earlier reservation free.
+// TestReservedAgain checks the workloads that wait for reserved room. These workloads must be
+// retried if another workload replaces its reservation and frees the room of the earlier one.
 func TestReservedAgain(t *testing.T) {
 	t.Parallel()
 	inQueue := roomFor("a", "n", 5)

@@ -39,7 +39,7 @@ func (r *Run) hasMoved(before *Run) bool {
 // run is a [Run] with the state that the Run is computed from.
 type run struct {
 	Run
-	// known is true once the members have been looked at.
+	// known is true once a look at the members has ended; see [Gangs.EndLook].
 	known bool
 	// group is the UID of the group. A later group with the same name has another UID.
 	group string
@@ -251,7 +251,8 @@ func (r *run) follow(g *Group, placed []Member, now time.Time) (before Run) {
 		r.Start = seenWhole(g, placed)
 	}
 	if !r.Start.IsZero() && g.Start.After(r.Start) {
-		// Another process is the leader and has written a later start.
+		// The status has a later start, which another process has written as the leader. Use this
+		// start.
 		r.Start = g.Start
 	}
 	r.followPlaces(g, placed, now)
@@ -288,7 +289,8 @@ func (r *run) followStart(g *Group, placed []Member, now time.Time) {
 	switch {
 	case r.Start.IsZero():
 	case !r.ShortSince.IsZero() && len(r.whole) > 0 && left < g.MinCount:
-		// The group lacked members, and fewer than minCount of the earlier members are left.
+		// The run has ended: the group lacked members, and fewer than minCount of the earlier
+		// members are left.
 		r.Start = time.Time{}
 	case left < max(g.MinCount, 1):
 		r.Start = wholeSince(r.Start, ran, g.MinCount)
@@ -310,8 +312,8 @@ func (r *run) followStart(g *Group, placed []Member, now time.Time) {
 	}
 }
 
-// goesBackTo reports whether any placed member was created at or before a time. If no member was,
-// facts about the group from that time do not concern the present members.
+// goesBackTo reports whether any placed member was created at or before a time. If every placed
+// member is newer, facts about the group from that time do not concern the present members.
 func goesBackTo(placed []Member, at time.Time) bool {
 	return slices.ContainsFunc(placed, func(m Member) bool { return !m.Created.After(at) })
 }
@@ -329,9 +331,9 @@ func ranOf(placed []Member) (ran []Member, running int) {
 	return ran, running
 }
 
-// wholeSince returns the corrected start of a run: before, or the time when the last of minCount
-// members was scheduled, if that is later. The given start may be too early. For example, an
-// earlier process wrote it, and members were replaced since then.
+// wholeSince returns the corrected start of a run. This is the later of two times: before, and the
+// time when the last of minCount members was scheduled. The given start may be too early. For
+// example, an earlier process wrote it, and members were replaced since then.
 func wholeSince(before time.Time, ran []Member, minCount int) time.Time {
 	times := make([]time.Time, len(ran))
 	for i := range ran {
@@ -371,7 +373,8 @@ func begin(placed []Member, now time.Time) time.Time {
 	return now.Truncate(time.Second)
 }
 
-// places records whether a gang once had enough members on nodes.
+// places records whether a gang had enough members on nodes at any earlier time. A gang that now
+// has too few is then degraded, and not in its first placement.
 type places struct {
 	// complete is true if enough members had a node at the same time, and at least one member has
 	// had a node since then.
@@ -436,8 +439,8 @@ func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
 		return
 	}
 	if changed, raised := r.followNeeds(g); changed {
-		// Only a missing member makes a gang degraded, not a higher need. The new needs do not
-		// include members that succeeded and were deleted earlier, so forget them.
+		// A higher need does not make a gang degraded; only the loss of a member does. Forget the
+		// members that succeeded earlier: the new needs do not include the deleted ones.
 		r.complete = r.complete && (!raised || !r.DegradedSince.IsZero())
 		r.succeeded = nil
 	}

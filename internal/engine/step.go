@@ -160,9 +160,9 @@ func (e *Engine) end(t *transition, rooms []*Reservation) {
 	}
 }
 
-// freed retries the workloads that found no room because of reservations that have ended. It does
-// not end the back-off of workloads whose last turn failed. Reservations end often, and these
-// workloads would delay other work each time.
+// freed retries the workloads that found no room because of reservations that have ended. The
+// back-off of workloads whose last turn failed continues. Reservations end often, and each time
+// these workloads would delay other work.
 func (e *Engine) freed(t *transition, rooms []*Reservation) {
 	t.requeue(e.Waits.end(Reserved))
 	if queues := queuesOf(rooms); len(queues) > 0 {

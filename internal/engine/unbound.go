@@ -87,9 +87,9 @@ func (u *Unbound) Cancels(key workload.Key) {
 }
 
 // Fails records that a step after the decision failed. If there was no preemption for the workload,
-// Fails records nothing. Otherwise each failure starts a new pause. The pause is twice as long as
-// the last one if a preemption came between the two failures. Fails returns the number of
-// preemptions since the previous failure.
+// Fails records nothing. Otherwise each failure starts a new pause. If a preemption came between
+// the last failure and this one, the new pause is twice as long as the last pause. Fails returns
+// the number of preemptions since the previous failure.
 func (u *Unbound) Fails(key workload.Key, f Failure, of string, b Backing, now time.Time) (unbound int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -121,8 +121,8 @@ func (u *Unbound) Pause(key workload.Key, now time.Time) (PreemptionPause, bool)
 // Each later change, until the workload is bound, ends the pause after a delay that doubles each
 // time. Otherwise a controller that keeps changing the workload would end every pause.
 //
-// of identifies the new state of the workload. If the workload failed in the same state, the call
-// has no effect. of is "" if the caller knows that there is a change.
+// The argument of identifies the new state of the workload. If the workload failed in the same
+// state, the call has no effect. The argument is "" if the caller knows that there is a change.
 func (u *Unbound) Changed(key workload.Key, of string, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -3,8 +3,8 @@ package engine
 import "github.com/reprieve-dev/reprieve/internal/workload"
 
 // VictimPriority is the priority of a group as a potential victim. It differs from the scheduling
-// priority if the group names a separate PriorityClass for preemption. Reason says how that
-// PriorityClass applies.
+// priority if the group names a separate PriorityClass for preemption. Reason states whether that
+// PriorityClass applies, and why.
 type VictimPriority struct {
 	Priority int32
 	Reason   string

@@ -38,8 +38,8 @@ const (
 	// Backoff: earlier evictions for the workload have failed. The workload must not be retried
 	// before a known time.
 	Backoff
-	// Going: evicted victims are slow to terminate. The cause ends at a known time, or when the
-	// workload no longer waits for the victims.
+	// Going: the victims are evicted but have not terminated yet. The cause ends at a known time,
+	// or when the workload no longer waits for the victims.
 	Going
 	// Departure: a terminating pod should be gone by a known time. The cause is recorded for the
 	// pod itself, not for the workloads that wait for the pod.
@@ -140,8 +140,8 @@ func (w *Waits) Wait(key workload.Key, c Cause, since Mark) bool {
 }
 
 // WaitUntil records that a workload waits for a cause until a time. This time replaces an earlier
-// one for the same workload and cause. Callers must pass only times with a monotonic clock reading,
-// or only times without one.
+// one for the same workload and cause. Either all callers must pass times with a monotonic clock
+// reading, or all must pass times without one.
 func (w *Waits) WaitUntil(key workload.Key, c Cause, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -223,9 +223,10 @@ func (w *Waits) resolveAll(keys []workload.Key, c Cause) {
 	}
 }
 
-// EndFor records that a cause has ended for the workloads that concerns selects. It ends their
-// waits, and returns the workloads that waited, sorted. EndFor holds no lock while it calls
-// concerns. Afterwards, [Waits.Wait] with an earlier mark returns false for any workload.
+// EndFor records that a cause has ended for the workloads that the function concerns selects. It
+// ends their waits for the cause, and returns the workloads that waited, sorted. EndFor holds no
+// lock while it calls concerns. Afterwards, [Waits.Wait] with an earlier mark returns false for any
+// workload.
 func (w *Waits) EndFor(c Cause, concerns func(workload.Key) bool) []workload.Key {
 	w.mu.Lock()
 	ended := w.endsNow(c)

@@ -84,8 +84,8 @@ func (w *Waits) WaitsForVictims(key workload.Key) bool {
 	return e != nil && e.victims != nil
 }
 
-// goingTime is the time that a workload waits for its victims without a report. After that, the
-// scheduler retries the workload and reports the names of the victims.
+// goingTime is the time that a workload waits for its victims before the scheduler reports it. The
+// scheduler then retries the workload, so that its status names the victims that still exist.
 const goingTime = time.Second
 
 // LeaveToVictims records a Going cause for a workload if a shortage lasts. Until it ends, a retry

@@ -15,8 +15,8 @@ type nodeEntry struct {
 	// node is the object that node selectors and tolerations of pods are matched with. It is nil
 	// after the node was deleted.
 	node *corev1.Node
-	// closed is true if the node accepts no new pods. Only the usage of its running pods then
-	// counts as capacity.
+	// closed is true if the node accepts no new pods, for example because it is cordoned. Only the
+	// usage of its running pods then counts as capacity.
 	closed bool
 	// shunned is true if no waiting work of a queue tolerates the node's taints. Only the usage of
 	// its running pods then counts as capacity.
@@ -189,9 +189,9 @@ func (b *Ledger) fill(name string, g *nodeEntry) {
 	delete(b.overfull, name)
 }
 
-// addBeyond corrects a capacity after the caller has subtracted all usage outside of the queues. It
-// adds back the part of that usage that was never in the capacity, because it exceeds the capacity
-// of its node.
+// addBeyond corrects a capacity after the caller has subtracted all usage outside of the queues. A
+// part of this usage may exceed the capacity of its node. That part was never in the capacity, so
+// addBeyond adds it back.
 func (b *Ledger) addBeyond(capacity Amounts, outside sets.Set[string]) {
 	for _, g := range b.overfull {
 		capacity.add(g.overfill(outside.Has), 1)

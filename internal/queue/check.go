@@ -27,10 +27,10 @@ func (b *Ledger) Check(queue string) gang.Verdict {
 	return b.check(queue)
 }
 
-// Orphaned returns the reason why running work does not count for the queue that it names, and the
-// effect on the work. It returns the zero Verdict if the work counts for that queue, or names none.
-// before is true if the status already reports the work as orphaned. If no Queue exists any more,
-// work is orphaned only if before is true or the named queue was deleted.
+// Orphaned returns the reason why running work does not count for the queue that it names. It also
+// returns the effect on the work. It returns the zero Verdict if the work counts for that queue, or
+// names none. The argument before is true if the status already reports the work as orphaned. If no
+// Queue exists any more, work is orphaned only if before is true or the named queue was deleted.
 func (b *Ledger) Orphaned(queue string, before bool) gang.Verdict {
 	if queue == "" {
 		return gang.Verdict{}
@@ -127,10 +127,10 @@ func (o *Over) Sentence() string {
 	return fmt.Sprintf("Queue %q has a limit of %s %s: %s are in use and %s more are needed", o.Queue, q(o.Limit), o.Resource, q(o.Used), q(o.Wanted))
 }
 
-// Room returns how many of the requests, from the first on, fit into the limits of a queue and of
-// its ancestors. It also returns the limit that blocks the next request; nil if all fit. Pods in
-// reserved have a reservation and count as usage, even if they have no node in the API yet. Pods in
-// gone do not count.
+// Room checks requests against the limits of a queue and of its ancestors. It returns how many of
+// the requests, from the first on, fit together. It also returns the limit that blocks the next
+// request; nil if all fit. The argument reserved has pods with a reservation: they count as usage,
+// even if they have no node in the API yet. The argument gone has pods that do not count.
 func (b *Ledger) Room(queue string, requests []Amounts, reserved, gone []types.UID) (int, *Over) {
 	if queue == "" || !b.Used() {
 		return len(requests), nil
@@ -186,8 +186,8 @@ type level struct {
 	used  Amounts
 }
 
-// limited returns a queue and its ancestors, as far as they have limits, with their usage. It also
-// returns the resources of these limits.
+// limited returns the queues that have a limit, among a queue and its ancestors, each with its
+// usage. It also returns the resources of these limits.
 func (b *Ledger) limited(queue string, reserved, gone []types.UID) (resources []string, levels []level) {
 	leaves := make(map[types.UID]bool, len(gone))
 	for _, uid := range gone {

@@ -17,8 +17,8 @@ func (s *Snapshot) Eased(leaf string) uint64 {
 	return s.easing.For(i)
 }
 
-// Entitled reports whether a leaf queue would stay within its fair share of each requested resource
-// if its usage grew by the request. A leaf queue cannot reclaim resources beyond its fair share.
+// Entitled reports whether a leaf queue with the request added would stay within its fair share of
+// each requested resource. Beyond its fair share, a leaf queue cannot reclaim.
 func (s *Snapshot) Entitled(a Asker) bool {
 	i, ok := s.Tree.Find(a.Queue)
 	if !ok {

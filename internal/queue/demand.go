@@ -95,7 +95,7 @@ type pendingGroup struct {
 	pending map[*pendingPods]bool
 }
 
-// kindOf returns a text of amounts. Two amounts have the same text only if they are equal.
+// kindOf returns amounts as a text for use as a map key. Different amounts have different texts.
 func kindOf(a Amounts) string {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(a)) {
@@ -119,8 +119,9 @@ func (b *Ledger) SetGroupState(group types.NamespacedName, now GroupState) {
 	}
 }
 
-// lowerNeed lowers the need of a group by one when a member is placed. Until SetGroupState sets the
-// exact need, the ledger would otherwise count too little demand for the other members.
+// lowerNeed lowers the need of a group by one when a member is placed. With the old need, the
+// ledger would count too little demand for the other members until SetGroupState sets the exact
+// need.
 func (b *Ledger) lowerNeed(before, now *charge) {
 	if m := b.groups[now.Group]; m != nil && !before.placed && now.placed && before.Group == now.Group {
 		m.Need = max(m.Need-1, 0)
@@ -209,11 +210,11 @@ func (b *Ledger) weighAll() {
 }
 
 // weigh computes how many pending pods of a group count as demand. For pods without a group, alone
-// has the pods. A request that no node or limit can serve is no demand.
+// has the pods. A pod that no node can hold, or that a limit excludes, is no demand.
 func (b *Ledger) weigh(group types.NamespacedName, alone *pendingPods) {
 	if b.unweighed {
-		// weighAll will compute the demand. Until then, make sure that at most the existing pods
-		// count.
+		// weighAll will compute the demand again. Until then, only make sure that no deleted pod
+		// counts.
 		if alone != nil && alone.pods < alone.counted {
 			b.demand(alone, alone.pods)
 		}
@@ -311,8 +312,9 @@ type sharedRoom struct {
 // members.
 const mostOnNode = 1 << 20
 
-// mayHoldTogether reports whether the members that a group needs may fit on empty nodes at the same
-// time, if they are of several kinds. servable has already checked each kind alone.
+// mayHoldTogether checks a group whose needed members are of several kinds. It reports whether
+// these members may fit on empty nodes at the same time. servable has already checked each kind
+// alone.
 func (b *Ledger) mayHoldTogether(m *pendingGroup, served map[*pendingPods]int64) bool {
 	if len(served) < 2 {
 		return true

@@ -28,8 +28,8 @@ func (b *Ledger) KeepQueue(name string, until time.Time) bool {
 }
 
 // DropExpired removes the deleted queues whose time has passed or whose running work has ended. It
-// returns the names of the removed queues, sorted. Call it regularly. confining reports whether
-// access to other queues may have changed, as in [Ledger.DeleteQueue].
+// returns the names of the removed queues, sorted. Call it regularly. confining is true if access
+// to other queues may have changed, as in [Ledger.DeleteQueue].
 func (b *Ledger) DropExpired(now time.Time) (dropped []string, confining bool) {
 	if !b.Used() {
 		return nil, false

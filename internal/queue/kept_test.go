@@ -120,8 +120,8 @@ func TestKeepQueueIsForRunningWork(t *testing.T) {
 	}
 }
 
-// TestKeepParent checks a queue whose parent was deleted. The running work of the queue keeps its
-// place, and the status of the queue reports the missing parent.
+// TestKeepParent checks a queue whose parent was deleted. The running work must continue to count
+// for the queue, and the status of the queue must report the missing parent.
 func TestKeepParent(t *testing.T) {
 	t.Parallel()
 	below := queueUnder("a", "org", quota(4))

@@ -13,15 +13,16 @@ import (
 )
 
 // layout divides the nodes into pools. Nodes are in the same pool if the same classes of pods can
-// run on them. Fair shares are computed for each pool; see [fairshare.Tree.Markets]. Without a
-// layout, all nodes are one pool.
+// run on all of them. Fair shares are computed for each pool; see [fairshare.Tree.Markets]. Without
+// a layout, all nodes are one pool.
 type layout struct {
 	// kinds maps each kind of pods ([KindOf]) to the index of its class. It only grows. If there
 	// are too many classes, the kinds of running pods map to noClass.
 	kinds *sync.Map
 	// known is the number of entries in kinds.
 	known int
-	// signatures maps combinations of terms and matching sizes to the index of their class.
+	// signatures maps combinations of terms and sizes to the index of a class: the pods that have
+	// these terms and fit on these sizes.
 	signatures map[string]int
 	classes    []*podClass
 	// sizes are the distinct allocatable resources of the nodes. The class of a pod depends on the
@@ -99,9 +100,9 @@ func (b *Ledger) lay() {
 	}
 }
 
-// layFewer is called when pending pods of a kind are gone. If the last layout failed because of too
-// many classes, another attempt follows after a quarter of the kinds is gone. This limits the
-// number of attempts.
+// layFewer requests another layout after pending pods of a kind are gone, if the last layout failed
+// because of too many classes. To limit the number of attempts, it waits until a quarter of the
+// kinds is gone.
 func (b *Ledger) layFewer() {
 	if b.laid && b.layout == nil && b.crowded && len(b.pending) <= b.laidKinds*3/4 {
 		b.relay()
@@ -383,7 +384,7 @@ func (b *Ledger) marketsOf(s *Snapshot) *markets {
 	return &markets{Divided: s.Tree.Divide(f, b.carried(s.Names)), layout: l}
 }
 
-// Place describes the nodes that some work competes for, for each resource.
+// Place describes the nodes that some work competes for. The nodes may differ by resource.
 type Place struct {
 	*fairshare.Place
 	poolOf map[string]int

@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Ledger is the quota ledger of all Queues. It is safe for concurrent use. Calls wait for nothing
-// but its lock.
+// Ledger is the quota ledger of all Queues. It is safe for concurrent use. Calls make no API
+// requests and wait only for the lock of the Ledger.
 type Ledger struct {
 	// used is true while a Queue exists.
 	used atomic.Bool
@@ -114,7 +114,7 @@ type charge struct {
 	// repels has the namespaces of pods that the pod's required anti-affinity may repel.
 	repels []string
 	// placed is true for a pod on a node. going is true if the pod is also terminating and not
-	// overdue. Such a pod is usage but no demand.
+	// overdue. A going pod counts as usage of its queue, but not as demand.
 	placed, going bool
 }
 
@@ -240,8 +240,9 @@ func (b *Ledger) deleteQueue(name string) (confining bool) {
 	return b.isConfining(before, nil) || b.misnamed.Len() > 0
 }
 
-// Listed returns the number of changes of queues and of the default queues of namespaces. While it
-// is the same, unchanged work names the same queue, and [Ledger.Check] returns the same result.
+// Listed returns the number of changes of queues and of the default queues of namespaces. As long
+// as this number is the same, [Ledger.Check] returns the same result for unchanged work, and the
+// work names the same queue.
 func (b *Ledger) Listed() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

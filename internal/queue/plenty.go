@@ -9,8 +9,8 @@ import (
 )
 
 // plenty records whether there is room for all waiting pods, in any order and on any node that
-// accepts them. If so, the order of admission does not matter, and workloads are admitted without
-// turns. [Ledger.Judge] determines this. Later changes of pods update it, until a change requires
+// accepts them. If so, workloads are admitted without turns, because the order of admission has no
+// effect. [Ledger.Judge] determines this. Later changes of pods update it, until a change requires
 // another call of Judge.
 type plenty struct {
 	judged bool
@@ -335,8 +335,8 @@ func (p *plenty) isRepelled() bool {
 	return false
 }
 
-// demand records that more pods of a kind wait. If fewer pods wait, spare stays the same until the
-// next judgment, because other pods may not be able to use the room.
+// demand records that more pods of a kind wait. If fewer pods wait, the field spare stays the same
+// until the next judgment, because other pods may not be able to use the room.
 func (p *plenty) demand(d *pendingPods, more int64) {
 	if p.judged && more > 0 {
 		if p.spare -= more; p.spare < 0 || p.kinds[d.waitingKind()] == nil {

@@ -43,7 +43,8 @@ type Snapshot struct {
 	leaves []*leafBooks
 
 	listed, counted uint64
-	// easing has the times when reclaim became easier, as values of counted.
+	// easing has the times when reclaim became easier. A time is a value of Ledger.counted, the
+	// number of changes.
 	easing *fairshare.Easing
 }
 

@@ -18,8 +18,8 @@ type taintedNodes struct {
 // tolerance identifies the waiting pods of one queue with the same tolerations.
 type tolerance struct{ queue, tolerates string }
 
-// tolerant is the number of waiting pods with the same tolerations. Only pods that count as demand
-// are included.
+// tolerant counts the waiting pods with the same tolerations. It leaves out pods that do not count
+// as demand.
 type tolerant struct {
 	tolerations []corev1.Toleration
 	pods        int64

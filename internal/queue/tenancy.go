@@ -61,8 +61,8 @@ type Claim struct {
 	// scheduler does not plan work with a Bar, because no node would help it.
 	Bar gang.Verdict
 	// Confined is true if Bar is about the work itself, which then has no demand. If Bar is about
-	// the queue, Confined is false. The work then counts under the queue's name, and for the queue
-	// once the queue is usable.
+	// the queue, Confined is false. In this case, the ledger records the work under the queue's
+	// name. When the queue becomes usable, the work counts for it.
 	Confined bool
 }
 
@@ -86,7 +86,8 @@ type access struct {
 	// its value; nil if the class does not exist.
 	class   string
 	highest *int32
-	// classes lists the PriorityClasses whose value is not above the bound.
+	// classes lists the PriorityClasses that work of the queue may use: their values do not exceed
+	// the bound.
 	classes []string
 }
 
@@ -136,7 +137,7 @@ func (b *Ledger) Claim(w Work) Claim {
 			c.Queue = before.queue
 			b.misnamed.Insert(w.Pod)
 		}
-		// The work counts under the name of the queue. The queue may not exist.
+		// Record the work under the name of the queue, even if the queue does not exist.
 		return c
 	}
 	c.Bar = b.confines(c.Queue, &w)
@@ -370,8 +371,8 @@ func (b *Ledger) reclassed() bool {
 	return false
 }
 
-// isConfining reports whether a change of queues may affect access to queues. It may if one of the
-// changed queues has access rules. It may also if a parent changed and any queue has access rules.
+// isConfining reports whether a change of queues may affect access to queues. This is so if one of
+// the changed queues has access rules, or if a parent changed and any queue has access rules.
 func (b *Ledger) isConfining(changed ...*v1alpha1.Queue) bool {
 	says := func(q *v1alpha1.Queue) bool {
 		return q != nil && (q.Spec.NamespaceSelector != nil || q.Spec.MaxPriorityClass != nil)

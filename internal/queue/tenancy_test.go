@@ -120,7 +120,7 @@ func TestClaim(t *testing.T) {
 }
 
 // TestClaimOfWhatRuns checks the queue of a running pod after changes of its queue and of its
-// label. The pod keeps its queue until it names another queue that it may use.
+// label. The pod must count for the same queue until it names another queue that it may use.
 func TestClaimOfWhatRuns(t *testing.T) {
 	t.Parallel()
 	b := tenants()
@@ -164,9 +164,9 @@ func TestClaimOfWhatRuns(t *testing.T) {
 	}
 }
 
-// TestMisnamed checks a running pod that names a queue that cannot hold work. While it does, a
-// change of any queue must make callers charge pods again. After the pod names a usable queue or
-// none, a change must not.
+// TestMisnamed checks a running pod that names a queue that cannot hold work. As long as the pod
+// names such a queue, a change of any queue must make callers charge pods again. After the pod
+// names a usable queue or no queue, a change of a queue must not have this effect.
 func TestMisnamed(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]Work{

@@ -101,7 +101,7 @@ func (s *Snapshot) wholeGroup(key wholeGroupKey, leaf int32, use groupUse) whole
 	return out
 }
 
-// region is a part of the nodes that has separate fair shares, for one resource.
+// region is a set of nodes with separate fair shares of one resource.
 type region struct {
 	*Snapshot
 	// capacity is the amount of the resource in the region. has returns the usage of a queue in the
@@ -170,8 +170,8 @@ func (s *Snapshot) unreturnable(q int32, wholeGroups WholeGroups) string {
 	return ""
 }
 
-// unreturnable does the work of [Snapshot.unreturnable] for one region. lacks is the amount of the
-// quota that the queue does not have.
+// unreturnable does the work of [Snapshot.unreturnable] for one region. The argument lacks is the
+// amount of the quota that the queue does not have.
 func (g *region) unreturnable(q int32, r int, lacks int64, wholeGroups WholeGroups) string {
 	back := g.capacity
 	for _, top := range g.Tree.Top() {

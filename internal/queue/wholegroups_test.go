@@ -108,8 +108,8 @@ func TestQuotaThatIsHeld(t *testing.T) {
 
 // TestQuotaHeldByWhatHoldsIt checks a queue with two whole gangs on a node with 16 GPUs and 64
 // CPUs. The larger gang uses 12 GPUs and 36 CPUs, the smaller gang 4 of each. The larger gang has
-// more CPUs than its queue uses beyond the quota of CPUs. That protects the gang only if the quota
-// holds it by its CPUs and not by its GPUs; see [fairshare.Holding].
+// more CPUs than its queue uses beyond the quota of CPUs. This excess protects the gang only if the
+// quota holds the gang by its CPUs and not by its GPUs; see [fairshare.Holding].
 func TestQuotaHeldByWhatHoldsIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -10,8 +10,8 @@ import (
 type Balance struct {
 	Tree              *Tree
 	Shares, Allocated []Amounts
-	// Capacity is the capacity to share; nil if unknown. Queues without a share of the requested
-	// resources are compared by their part of the capacity.
+	// Capacity is the capacity to share; nil if unknown. [Balance.Next] uses it for queues without
+	// a share of the requested resources: it compares their usage with the capacity instead.
 	Capacity Amounts
 }
 
@@ -70,8 +70,8 @@ func (s *Balance) Next(askers []Asker, underway map[int32]Amounts) (int32, bool)
 	return p.among(s.Tree.Top()).Leaf, true
 }
 
-// picking is the state of one call of Next. first has, for each queue, an asker in the queue or
-// below it.
+// picking is the state of one call of Next. The field first has one asker for each queue: an asker
+// in the queue or below it.
 type picking struct {
 	s     *Balance
 	used  []Amounts
@@ -139,7 +139,7 @@ func (p *picking) position(q int32, asker *Asker) position {
 			entitled = entitled || shares[q][r] > 0
 		}
 	}
-	// A weight of 0 counts as 1 here. Otherwise a queue without a weight would never be next.
+	// Count a weight of 0 as 1. A queue without a weight would otherwise never be next.
 	at := position{
 		beyondQuota: !p.withinQuota(q, asker), ofShare: math.Inf(1),
 		ofAll: s.ofCapacity(used, asks) / float64(max(s.Tree.nodes[q].Weight, 1)),
@@ -221,9 +221,9 @@ func (s *Balance) Entitled(leaf int32, request Amounts) bool {
 	return true
 }
 
-// HasShare reports whether a leaf has a fair share of every requested resource with capacity. If it
-// has no share of a resource, queues with a higher priority or weight demand all of it. They would
-// reclaim the resource from new work of the leaf at once.
+// HasShare reports whether a leaf has a fair share of every requested resource with capacity. If
+// the leaf has no share of a resource, queues with a higher priority or weight demand all of this
+// resource. These queues would reclaim the resource at once from new work of the leaf.
 func (s *Balance) HasShare(leaf int32, request Amounts) bool {
 	for r, want := range request {
 		if want > 0 && s.Shares[leaf][r] <= 0 && r < len(s.Capacity) && !s.hasNone(r) {

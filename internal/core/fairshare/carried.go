@@ -4,18 +4,18 @@ package fairshare
 // For example, work needs CPUs, memory and a pod slot in addition to a GPU. Nil adds no amounts.
 type Bundles []bundle
 
-// bundle is one resource (of) with its capacity (total), and the capacity of accompanying resources
-// on the same nodes (along).
+// bundle describes the nodes that have one resource. The field of is the index of this resource,
+// and total is its capacity. along is the capacity of the accompanying resources on the same nodes.
 type bundle struct {
 	of    int
 	total int64
 	along Amounts
 }
 
-// NewBundles returns the bundles of the given resources. with returns the total capacity of the
-// nodes that have a given resource. CPUs, memory, ephemeral storage and pods accompany devices.
-// CPUs and memory accompany each other, together with ephemeral storage and pods. No resource
-// accompanies pods, because a quota of pods only limits their number.
+// NewBundles returns the bundles of the given resources. The function with returns the total
+// capacity of the nodes that have a given resource. CPUs, memory, ephemeral storage and pods
+// accompany devices. CPUs and memory accompany each other, together with ephemeral storage and
+// pods. No resource accompanies pods, because a quota of pods only limits their number.
 func NewBundles(names []string, with func(name string) Amounts) Bundles {
 	var out Bundles
 	for of, name := range names {

@@ -2,8 +2,9 @@ package fairshare
 
 import "slices"
 
-// Easing records when changes of usage or shares last made reclaim easier. Its times are values of
-// a counter that the caller keeps.
+// Easing records when changes of usage or shares last made reclaim easier. Reclaim is easier if a
+// queue has a larger share, or if a queue exceeds its share by more. The times are values of a
+// counter that the caller keeps.
 type Easing struct {
 	of *Balance
 	// parts has the markets of the last Balance; see [Market]. It is nil if all pools of nodes are
@@ -16,9 +17,9 @@ type Easing struct {
 	lent uint64
 }
 
-// Next returns the Easing after a newer Balance s, which was computed at the time at. parts has the
-// markets of s, or is nil. The pools of nodes must not have changed. If e is nil or belongs to
-// another tree, all shares count as grown.
+// Next returns the Easing after the newer Balance s. The argument at is the time of s, and parts
+// has the markets of s, or is nil. The pools of nodes must not have changed. If e is nil or belongs
+// to another tree, all shares count as grown.
 func (e *Easing) Next(s *Balance, parts *Divided, at uint64) *Easing {
 	if e == nil || e.of.Tree != s.Tree || !e.isComparableWith(parts) {
 		return &Easing{of: s, parts: parts, grown: slices.Repeat([]uint64{at}, s.Tree.Len()), lent: at}
@@ -45,8 +46,8 @@ func (e *Easing) isComparableWith(parts *Divided) bool {
 	return (e.parts == nil) == (parts == nil) || e.parts.isOneMarket() && parts.isOneMarket()
 }
 
-// isOneMarket reports whether each resource has shares in at most one market. In this case it is
-// enough to compare the sums of shares.
+// isOneMarket reports whether each resource has shares in at most one market. In this case,
+// comparing the sums of shares is enough.
 func (d *Divided) isOneMarket() bool {
 	if d == nil {
 		return true

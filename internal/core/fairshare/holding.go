@@ -7,8 +7,8 @@ import "strings"
 type Kind uint8
 
 const (
-	// Device is a resource that work needs for its own sake, such as a GPU. Other resources
-	// accompany it.
+	// Device is a resource that work is scheduled for, such as a GPU. The work needs other
+	// resources, such as CPUs, only to use the device.
 	Device Kind = iota
 	// Basic stands for CPUs, memory and huge pages.
 	Basic

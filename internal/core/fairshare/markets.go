@@ -141,8 +141,8 @@ func (s *sharing) markets() []Market {
 	return out
 }
 
-// cut divides a market into two. scarce has the pools in the set short, and the classes that can
-// use no other pool of the market. rest has the other pools and classes.
+// cut divides a market into two. The market scarce has the pools in the set short, and the classes
+// that can use only these pools of the market. The market rest has the other pools and classes.
 func (s *sharing) cut(m Market, short uint64) (scarce, rest Market) {
 	scarce.Pools, rest.Pools = short, m.Pools&^short
 	for _, i := range m.classes {
@@ -209,7 +209,8 @@ func (s *sharing) short(n *network, m *Market) (short uint64) {
 	return short
 }
 
-// components divides a market: pools that a class of work connects are in one part.
+// components divides a market into parts. Two pools are in the same part if a class of work can use
+// both.
 func (s *sharing) components(m Market) (out []Market) {
 	for left := m.Pools; left != 0; {
 		pools := left & -left
@@ -244,8 +245,8 @@ func (s *sharing) refine(m Market) []Market {
 }
 
 // share divides the capacity of a market among the queues. The demand is the waiting work that
-// counts in the market, plus all usage in its pools. The usage of a queue in other pools is
-// subtracted from its quota.
+// counts in the market, plus all usage in its pools. Usage in other pools already uses a part of
+// the queue's quota, so it is subtracted from the quota.
 func (s *sharing) share(m *Market) {
 	queues := s.t.Len()
 	demand, used := make([]int64, queues), make([]int64, queues)

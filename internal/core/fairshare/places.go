@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// Divided is a Field with its markets. It never changes, so any goroutine may use it.
+// Divided has a [Field] of node pools and the result of dividing the field into markets. It never
+// changes, so any goroutine may use it.
 type Divided struct {
 	*Field
 	// Markets has the markets of each resource; see [Tree.Markets].
@@ -72,7 +73,7 @@ func (d *Divided) PlaceOf(classes ...int) *Place {
 // all returns the set of all pools, as bits.
 func (d *Divided) all() uint64 { return math.MaxUint64 >> (MostPools - len(d.Pools)) }
 
-// poolsFor returns the pools of the market that counts the demand of a class. For a resource that
+// poolsFor returns the pools of the market where the demand of a class counts. For a resource that
 // the class does not request, it returns all pools.
 func (d *Divided) poolsFor(r, class int) uint64 {
 	for i := range d.Markets[r] {

@@ -151,10 +151,10 @@ func (d *division) scarce(siblings []int32, room int64) bool {
 	return asked > room
 }
 
-// pour raises the shares of all siblings together until the room is used up. terms returns a
-// queue's part and its maximum. Each share grows in proportion to the part and stops at the
-// maximum. Units that cannot be divided go to the first queues by name. pour returns the remaining
-// room.
+// pour raises the shares of all siblings together until the room is used up. The function terms
+// returns a queue's part and its maximum. Each share grows in proportion to the part and stops at
+// the maximum. If an amount cannot be divided evenly, the first queues by name get the remainder.
+// pour returns the remaining room.
 func (d *division) pour(siblings []int32, room int64, terms func(q int32) (part, most int64)) int64 {
 	open := d.open[:0]
 	// Limit each part, so that the sum of all parts is within the range of int64.
@@ -185,8 +185,8 @@ func (d *division) pour(siblings []int32, room int64, terms func(q int32) (part,
 	return room
 }
 
-// thirst is the amount (need) that a queue needs to reach its maximum, and the queue's part. parts
-// is the sum of the parts of this queue and all later queues.
+// thirst is a queue that may get more. need is the amount to its maximum, and part is its part.
+// parts is the sum of the parts of this queue and all later queues.
 type thirst struct {
 	q                 int32
 	part, parts, need int64

@@ -270,9 +270,9 @@ func ReclaimSetting(q *Queue) int64 { return q.ReclaimMinRuntime }
 
 // LongestMinRuntime returns the longest min-runtime that protects work of a leaf queue from any
 // preemptor. It also returns the index of the queue with this setting; -1 for a default. preempt
-// and reclaim are the defaults. Work in no queue (leaf -1) is never reclaimed. The queue where the
-// search for the reclaim setting starts depends on the preemptor's queue. So the leaf and all its
-// ancestors are tried, or only the leaf if fromLeaf is true.
+// and reclaim are the defaults. Work in no queue (leaf -1) is never reclaimed. The search for the
+// reclaim setting starts at a queue that depends on the preemptor's queue. So LongestMinRuntime
+// tries the leaf and all its ancestors as the start, or only the leaf if fromLeaf is true.
 func (t *Tree) LongestMinRuntime(leaf int32, preempt, reclaim int64, fromLeaf bool) (queue int32, runtime int64) {
 	queue, runtime = t.MinRuntime(leaf, preempt, PreemptSetting)
 	for from := leaf; from >= 0; from = t.nodes[from].parent {
