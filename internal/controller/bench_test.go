@@ -114,7 +114,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	return newBenchOf(t, noRoles{}, objects...)
 }
 
-// newBenchOf is newBench with the roles of members.
+// newBenchOf is like newBench, and also sets the roles of members.
 func newBenchOf(t *testing.T, roles gang.Roles, objects ...client.Object) *bench {
 	t.Helper()
 	b := &bench{

@@ -84,7 +84,8 @@ func (r *CompositeResolver) Reconcile(ctx context.Context, req reconcile.Request
 		}
 	}
 	if r.gangs.SetUnresolved(key, lacks) && lacks != (gang.Verdict{}) {
-		// An event needs the kind of its object. Objects that a client reads have none.
+		// Set the kind, because an event needs the kind of its object, and a client leaves the kind
+		// of an object empty.
 		before.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("CompositePodGroup"))
 		r.recorder.Eventf(before, nil, corev1.EventTypeWarning, lacks.Reason, actionResolving, "%s", lacks.Message)
 	}
@@ -125,8 +126,8 @@ func treeRequests(_ context.Context, c *v1alpha1.CompositePodGroup) []reconcile.
 }
 
 // partsOf returns requests for the groups of a pod that is in a tree: its PodGroup and each group
-// above it. key is the group that the pod is a member of; see [gang.Membership]. For a pod in no
-// tree, partsOf returns a request for key.
+// above it. key is the group that the pod is a member of; see [gang.Membership]. For a pod outside
+// of a tree, the only request is for key.
 func (in *Inputs) partsOf(pod *corev1.Pod, key types.NamespacedName) []reconcile.Request {
 	if in.Trees == nil {
 		return []reconcile.Request{{NamespacedName: key}}
@@ -140,7 +141,7 @@ func (in *Inputs) partsOf(pod *corev1.Pod, key types.NamespacedName) []reconcile
 		out = append(out, reconcile.Request{NamespacedName: part})
 	}
 	if gang.IsTree(key) {
-		// A missing ancestor is not among these groups, so add its key.
+		// The trees do not list an ancestor that does not exist, so add its key.
 		out = append(out, reconcile.Request{NamespacedName: key})
 	}
 	return out

@@ -65,7 +65,7 @@ type Derive struct {
 	waiting map[types.NamespacedName]int
 	// noTrees is the reason why Derive cannot write CompositePodGroups; "" if it can.
 	noTrees string
-	// denied computes the retry delays of groups whose minCount must change although the API server
+	// denied computes the retry delays of groups whose minCount is outdated because the API server
 	// rejects the change.
 	denied workqueue.TypedRateLimiter[types.NamespacedName]
 }
@@ -191,7 +191,8 @@ func (r *Derive) level(ctx context.Context, pg *v1alpha1.PodGroup, d *Derivation
 }
 
 // BelongsTo reports whether a PodGroup was created for a derived group. If the group has an object,
-// that is so if the object owns the PodGroup. Otherwise, an annotation of the PodGroup shows it.
+// that is so if the object owns the PodGroup. Otherwise, an annotation of the PodGroup names the
+// derived group.
 func BelongsTo(pg *v1alpha1.PodGroup, g grouping.Group) bool {
 	if g.Ownerless {
 		return isOwnerless(pg)
@@ -245,8 +246,8 @@ func (r *Derive) create(ctx context.Context, d *Derivation) (reconcile.Result, e
 }
 
 // refuse reports why a PodGroup is not created: in a condition of each pod, and once in an event of
-// one pod. A new condition triggers the next attempt, and the text may differ at each attempt, for
-// example in a port number. So refuse writes a different text only after repeatDelay.
+// one pod. A new condition triggers the next attempt, and the text of the error may differ each
+// time, for example in a port number. So within repeatDelay, refuse does not write another text.
 func (r *Derive) refuse(d *Derivation, why string) {
 	key, members := d.Key, d.Members
 	v := gang.Verdict{
@@ -315,7 +316,8 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, d *Derivatio
 	if lives {
 		now, above, err := policy(d, r.queue, r.classes)
 		what = cmp.Or(what, above, differs(pg, g), flawOfPreemptionClass(pg, g))
-		// If the PriorityClass no longer exists, do not compare the settings.
+		// Without the PriorityClass, the settings of the object are not known, so do not compare
+		// them.
 		if err == nil {
 			due, later := r.isDue(ctx, pg, &now, d)
 			if due {

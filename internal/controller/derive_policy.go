@@ -40,7 +40,7 @@ type Derivation struct {
 // policy returns the settings of a new PodGroup or CompositePodGroup. The tree of the group must
 // have a living member. If the object does not set a field, the value comes from the pods. All
 // groups of a tree get the same class and queue. above is a message if the object names a class
-// above the class of its pods. The error comes from classFor.
+// with a higher priority than the class of its pods. The error comes from classFor.
 func policy(d *Derivation, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister) (out v1alpha1.PodGroupPolicy, above string, err error) {
 	g, live := d.Group, living(d.Tree)
 	class, above, err := classFor(g, live, classes)
@@ -93,8 +93,8 @@ func lowestOf(pods []*corev1.Pod) *corev1.Pod {
 // classFor returns the PriorityClass of a group. The annotation of an object never raises the group
 // above its pods, because quotas and admission policies check only the classes of pods. If the
 // annotation names a higher class, the group gets the class of its pods, and above is a message
-// about this. The class of a namespace may be higher, because administrators set it. classFor
-// returns an error if the class in the annotation does not exist.
+// about this. The class of the namespace may be higher than the class of the pods, because
+// administrators set it. classFor returns an error if the class in the annotation does not exist.
 func classFor(g grouping.Group, live []*corev1.Pod, classes schedulinglisters.PriorityClassLister) (class, above string, err error) {
 	lowest := lowestOf(live)
 	wanted := g.Choice.PriorityClass
@@ -180,7 +180,7 @@ func differs(pg *v1alpha1.PodGroup, g grouping.Group) string {
 }
 
 // dropped describes the first setting of a PodGroup that its object requested when the PodGroup was
-// created, and no longer requests; "" for none. Settings that came from the pods do not count,
+// created, and no longer requests; "" for none. dropped ignores settings that came from the pods,
 // because the object never requested them.
 func dropped(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group) string {
 	has := func(annotation string) bool { return pg.Annotations[annotation] != "" }

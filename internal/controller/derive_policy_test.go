@@ -86,7 +86,8 @@ func TestDerivedMode(t *testing.T) {
 }
 
 // TestDeriveDropped checks that a running group reports settings that its object no longer
-// requests. It does not report settings that came from the pods.
+// requests. It must not report settings that came from the pods, because the object never requested
+// them.
 func TestDeriveDropped(t *testing.T) {
 	t.Parallel()
 	run := listed{Assigned: []*corev1.Pod{classed("a", "low", 5), classed("b", "low", 5)}}

@@ -91,8 +91,8 @@ func (r *Derive) createTree(ctx context.Context, d *Derivation) (ready bool, err
 }
 
 // FollowTree gives a new group the class and the queue of the other groups of its tree, if a member
-// of the tree has a node. These groups keep their settings until no member has a node, and one
-// class and one queue count for a tree. find returns the PodGroup of a group; nil for none.
+// of the tree has a node. Each tree has one class and one queue, and groups that exist keep their
+// settings as long as any member has a node. find returns the PodGroup of a group; nil for none.
 func FollowTree(pg *v1alpha1.PodGroup, d *Derivation, find func(types.NamespacedName) (*v1alpha1.PodGroup, error)) error {
 	if d.Tree.Placed() == 0 {
 		return nil
@@ -163,8 +163,8 @@ func (r *Derive) removeLast(ctx context.Context, pg *v1alpha1.PodGroup) (reconci
 		}
 		parts++
 		if members := r.members.Members(client.ObjectKeyFromObject(&list.Items[i])); members.Placed() == 0 {
-			// The PodGroup will be replaced by one without a parent. A lower count would let its
-			// members start before that.
+			// The PodGroup will be replaced by one without a parent. Do not lower its minCount,
+			// because its members could then start before the replacement.
 			return reconcile.Result{}, nil
 		}
 	}

@@ -187,8 +187,9 @@ func TestDeriveTreeKeepsRunningGroups(t *testing.T) {
 	}
 }
 
-// TestDerivePartJoinsTree checks a part whose PodGroup is outside of the tree. It joins the tree
-// once none of its own members has a node, although other members of the tree have one.
+// TestDerivePartJoinsTree checks a part of a tree whose PodGroup is outside of the tree. The part
+// must join the tree when no member of the part has a node, even if other members of the tree have
+// nodes.
 func TestDerivePartJoinsTree(t *testing.T) {
 	t.Parallel()
 	w := newTreeWorld()

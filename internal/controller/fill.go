@@ -42,8 +42,8 @@ func (f *Filler) PriorityOf(class string) (priority int32, policy corev1.Preempt
 	return r.priority, r.policy, true, nil
 }
 
-// Fill fills in the empty fields of a PodGroup in memory. The verdict is the reason why some fields
-// are still empty; it is zero if all are filled in.
+// Fill fills in the empty fields of a PodGroup in memory. If some fields stay empty, the verdict is
+// the reason; otherwise it is zero.
 func (f *Filler) Fill(ctx context.Context, pg *v1alpha1.PodGroup) (gang.Verdict, error) {
 	policy := &pg.Spec.PodGroupPolicy
 	if ref := pg.Spec.PodGroupTemplateRef; ref != nil && (policy.SchedulingPolicy == nil || policy.Priority == nil) {

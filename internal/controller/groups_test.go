@@ -82,8 +82,8 @@ func TestGroupsTellOfWhatBearsOnScheduling(t *testing.T) {
 	}
 }
 
-// TestGroupReplacedInOneUpdate checks that the handler reports the deletion of a PodGroup before its
-// replacement, if the informer reports both as one update.
+// TestGroupReplacedInOneUpdate checks a PodGroup that is deleted and replaced, when the informer
+// reports both as one update. The handler must report the deletion first, and then the replacement.
 func TestGroupReplacedInOneUpdate(t *testing.T) {
 	t.Parallel()
 	groups := &Groups{}

@@ -153,8 +153,9 @@ func (r *Held) concerned(_ context.Context, obj client.Object) []reconcile.Reque
 	return []reconcile.Request{requestFor(pod)}
 }
 
-// reasonsOf returns the reasons that are outdated in the condition of a pod that is not blocked.
-// PodGroupNotMade is one of them only for a pod without a group: for other pods, Derive clears it.
+// reasonsOf returns the reasons that are outdated if they are in the condition of a pod that is not
+// blocked. PodGroupNotMade is one of them only for a pod without a group. For all other pods,
+// Derive clears this reason.
 func (r *Held) reasonsOf(pod *corev1.Pod) []string {
 	out := []string{grouping.ReasonOwnerUnknown, grouping.ReasonNotGroupable, v1alpha1.ReasonPriorityAbovePods}
 	if _, ok := r.holds.GroupOf(pod); !ok {
@@ -215,7 +216,7 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 		r.told.Insert(about)
 		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, v.Reason, "Grouping", "the pod waits: %s", v.Message)
 	}
-	// Check the pod again later, because the reason may change while the pod is blocked.
+	// Request another check, because the reason may change while the pod is blocked.
 	return reconcile.Result{RequeueAfter: heldTime}, nil
 }
 

@@ -93,8 +93,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestHeldNoLonger checks a block that ends while Reconcile runs. It is reported with its reason,
-// or not at all.
+// TestHeldNoLonger checks a block that ends while Reconcile runs. The block must be reported with
+// its reason, or not at all.
 func TestHeldNoLonger(t *testing.T) {
 	t.Parallel()
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
@@ -200,7 +200,7 @@ func TestOutrankedIsLookedAt(t *testing.T) {
 }
 
 // TestWhatAnEarlierLeaderSaid checks a pod whose condition says that it is blocked although it is
-// not. The pod is requested, and its condition is replaced.
+// not. The pod must be reconciled, and its condition must be replaced.
 func TestWhatAnEarlierLeaderSaid(t *testing.T) {
 	t.Parallel()
 	group := types.NamespacedName{Namespace: "ns", Name: "g"}

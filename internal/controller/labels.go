@@ -43,7 +43,7 @@ type Labels struct {
 	bad func(key string)
 	// begun is the start of this process. Pods that were created earlier and have a node get no
 	// report about keys, because an earlier process sent it. The values of their annotations are
-	// checked again, because they may have changed since then.
+	// checked again, because users may have changed the values since then.
 	begun time.Time
 	told  sets.Set[mislabeled]
 }

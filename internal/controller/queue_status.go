@@ -53,8 +53,8 @@ type QueueStatus struct {
 	figures  func(map[string]v1alpha1.QueueStatus)
 	missing  func(map[string]corev1.ResourceList)
 	last     *queue.Snapshot
-	// reached is the Queue whose numbers were written last. The next update continues with the
-	// Queue after it.
+	// reached is the last Queue of the previous update that was written only for its numbers. The
+	// next update continues with the Queue after it.
 	reached string
 	// written is the time of the last write of any status. looked is the time of the last
 	// computation of all statuses.
@@ -176,7 +176,7 @@ func (s *QueueStatus) writeAll(ctx context.Context, due []queueUpdate) error {
 			return nil
 		})
 	}
-	// The errors are in failed: each goroutine stores its error there.
+	// Ignore the result of Wait: each goroutine stores its error in failed.
 	_ = g.Wait()
 	for i, u := range due {
 		if failed[i] == nil {

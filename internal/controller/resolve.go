@@ -82,7 +82,8 @@ func (r *Resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		}
 	}
 	if r.gangs.SetUnresolved(gang.KeyOf(req.NamespacedName), lacks) && lacks != (gang.Verdict{}) {
-		// An event needs the kind of its object. Objects that a client reads have none.
+		// Set the kind, because an event needs the kind of its object, and a client leaves the kind
+		// of an object empty.
 		before.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("PodGroup"))
 		r.recorder.Eventf(before, nil, corev1.EventTypeWarning, lacks.Reason, actionResolving, "%s", lacks.Message)
 	}
@@ -197,7 +198,8 @@ func retryConflict(err error) (reconcile.Result, error) {
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// mismatch returns the first pod, by name, whose priority differs from the group's; nil for none.
+// mismatch returns a pod whose priority differs from the group's; nil for none. Of several such
+// pods, it returns the first by name.
 func mismatch(pods []*corev1.Pod, priority *int32) *corev1.Pod {
 	if priority == nil {
 		return nil

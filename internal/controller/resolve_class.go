@@ -72,7 +72,8 @@ func resolutionOf(class *schedulingv1.PriorityClass) *resolution {
 }
 
 // wellKnown returns the values of a class that is part of the Kubernetes API; nil for other names.
-// The API server creates these classes, but a name may be resolved earlier.
+// The API server creates these classes at its start, but a controller may look up such a name
+// before that.
 func wellKnown(name string) *resolution {
 	for _, class := range schedulingapi.SystemPriorityClasses() {
 		if class.Name == name {

@@ -57,8 +57,8 @@ func newResolveController(name string, r reconcile.Reconciler, sources ...source
 	return c, nil
 }
 
-// waiting finds the PodGroups and Workloads with empty fields that can perhaps be filled in after
-// another object was created or changed.
+// waiting finds PodGroups and Workloads with empty fields. After another object was created or
+// changed, these fields can perhaps be filled in.
 type waiting struct{ client client.Reader }
 
 // groups returns requests for the PodGroups that have empty fields and satisfy matches.

@@ -63,8 +63,8 @@ type Inputs struct {
 	// HoldChanged requests pods that become blocked, or stop being blocked, by a missing owner or
 	// group.
 	HoldChanged *Trigger
-	// HeldPods receives a reason, and the number of blocked pods that report it. It may be called
-	// from any goroutine.
+	// HeldPods receives a reason for a block, and the number of blocked pods that report this
+	// reason. It may be called from any goroutine.
 	HeldPods func(reason string, pods int)
 	// SayOfPod writes a condition of a pod. It does not block.
 	SayOfPod func(*corev1.Pod, corev1.PodCondition)
@@ -104,7 +104,8 @@ type Inputs struct {
 	Ledger *queue.Ledger
 	// Queues returns the effects of queues on a group.
 	Queues Queues
-	// OrphanedPods receives the number of pods on nodes that name a queue but cannot count for it.
+	// OrphanedPods receives the number of orphaned pods: pods on nodes that name a queue but cannot
+	// count for it.
 	OrphanedPods func(int)
 	// QueueFigures receives the status of all Queues by name, each time that a status changes; nil
 	// for none.
@@ -194,7 +195,8 @@ func optionsFor(r reconcile.Reconciler, first time.Duration) controller.Options 
 		Reconciler:  r,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, longestDelay),
 		NewQueue:    newFairQueue,
-		// In tests, several leaders run in one process.
+		// Allow several controllers with one name, because several leaders run in one process in
+		// tests.
 		SkipNameValidation: ptr.To(true),
 	}
 }

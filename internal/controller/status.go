@@ -43,8 +43,9 @@ const (
 	// reported, if the message keeps changing.
 	longestSettling = 5 * time.Second
 	// makingDelay replaces settleDelay and longestSettling while victims terminate. Most victims
-	// have terminated within this time, so most members need no event. Such events would also delay
-	// the evictions. The members' conditions show the state within seconds.
+	// have terminated within this time, so most members need no event. Events would also delay the
+	// evictions, because both are API calls. Even without an event, the conditions of the members
+	// show the state within seconds.
 	makingDelay = 30 * time.Second
 	// repeatDelay is the minimum time between two reports with the same reason to the same member,
 	// even if the messages differ.
@@ -91,7 +92,7 @@ type Status struct {
 
 var _ reconcile.Reconciler = (*Status)(nil)
 
-// told has the reports that the members of one group have received.
+// told records the reports that the members of one group have received.
 type told struct {
 	verdict gang.Verdict
 	// refused has the pods that name two groups and have received a report about that.
@@ -109,8 +110,8 @@ type told struct {
 	pendingSince time.Time
 	// looked is true after the group was reconciled once.
 	looked bool
-	// ours is the UID of a native PodGroup (scheduling.k8s.io) if this scheduler writes its status.
-	// That is so if the last members of the PodGroup named a profile of this scheduler.
+	// ours is the UID of a native PodGroup (scheduling.k8s.io) whose status this scheduler writes,
+	// because its last members named a profile of this scheduler.
 	ours types.UID
 }
 
@@ -155,8 +156,8 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		}
 		s.endPending(req.NamespacedName)
 		// If the records have the reason why the PodGroup was not created, report this reason.
-		// Otherwise report that the PodGroup is missing. If a parent in a tree is missing, source
-		// has a group that names the children of the parent.
+		// Otherwise report that the PodGroup is missing. If a CompositePodGroup is missing that
+		// other groups name as their parent, source has a group that names these children.
 		missing, _ := s.source.Group(req.NamespacedName)
 		return s.tell(req.NamespacedName, &m, cmp.Or(s.gangs.Unresolved(gang.KeyOf(req.NamespacedName)), gang.Gate(req.NamespacedName, missing, &m))), nil
 	}
@@ -409,7 +410,7 @@ func (s *Status) tellPods(t *told, pending []*corev1.Pod, v gang.Verdict, now ti
 }
 
 // worthTelling reports whether members get an event about a verdict. ReasonPending needs no event,
-// because pending members are planned without further action.
+// because the scheduler plans pending members without any action by users.
 func worthTelling(v gang.Verdict) bool {
 	return v.Reason != "" && v.Reason != v1alpha1.ReasonPending
 }

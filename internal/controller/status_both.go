@@ -27,11 +27,12 @@ func (s *Status) isOurs(pg *v1alpha1.PodGroup, m *gang.Members) bool {
 		s.toldOf(key).ours = pg.UID
 		return true
 	case m.Total() == 0 && ok:
-		// The group has no pods now. The scheduler of its last pods continues to write the status.
+		// The group has no pods now, so the scheduler of its last pods continues to write the
+		// status.
 		return s.told[key].ours == pg.UID
 	case m.Total() == 0 && pg.Status.LastDisruption != nil:
-		// A preemption is recorded in the status. So an earlier process of Reprieve has scheduled
-		// pods of this group.
+		// The status records a preemption, so an earlier process of Reprieve has scheduled pods of
+		// this group.
 		s.toldOf(key).ours = pg.UID
 		return true
 	case m.Total() == 0:
@@ -104,8 +105,8 @@ func (s *Status) tellRefused(key types.NamespacedName, pods []*corev1.Pod) {
 	t.refused = t.refused.Intersection(present)
 }
 
-// tellPod sends an event to a pod about why it is not scheduled. The action of the event is the
-// reason too, so that events with different reasons are not counted as one.
+// tellPod sends an event to a pod about why it is not scheduled. The reason is also the action of
+// the event, so that Kubernetes does not count events with different reasons as one.
 func (s *Status) tellPod(pod *corev1.Pod, v gang.Verdict) {
 	recorder := s.recorder
 	if s.recorderOf != nil {

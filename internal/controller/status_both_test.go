@@ -81,7 +81,8 @@ func TestNativeGroup(t *testing.T) {
 	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c == nil || c.LastTransitionTime.Unix() != 1000+3601 {
 		t.Errorf("When it is whole again it has %+v", b.nativeConditions())
 	}
-	// Without pods, only the start in the status shows that Reprieve schedules the group.
+	// Remove the pods. Now only the start time in the status shows that Reprieve schedules the
+	// group.
 	b.pods = nil
 	b.reconcile()
 	b.step(engine.ShortTime)
@@ -196,8 +197,8 @@ func torn(pod *corev1.Pod) {
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
 }
 
-// TestPodsOfTwoGroupsAreTold checks that each pod that names two groups gets one event. It does not
-// matter whether these groups exist.
+// TestPodsOfTwoGroupsAreTold checks that each pod that names two groups gets one event. The pod
+// must get the event whether these groups exist or not.
 func TestPodsOfTwoGroupsAreTold(t *testing.T) {
 	t.Parallel()
 	for name, objects := range map[string][]client.Object{"a group": {gangGroup(1)}, "no group": nil} {

@@ -32,8 +32,8 @@ func setDegraded(pg *v1alpha1.PodGroup, message string, m *gang.Members, since, 
 	}
 	meta.SetStatusCondition(conditions, condition)
 	if condition.Status == metav1.ConditionTrue {
-		// The group may have had enough members for a moment since the last write. So set the new
-		// time.
+		// The condition is true already, but the group may have had enough members for a moment
+		// since the last write. So set the new time.
 		meta.FindStatusCondition(*conditions, v1alpha1.ConditionDegraded).LastTransitionTime = metav1.NewTime(since.Truncate(time.Second))
 	}
 }

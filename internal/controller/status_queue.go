@@ -17,7 +17,8 @@ type Queues interface {
 	// it starts.
 	MinRuntime(g *gang.Group, members *gang.Members) time.Duration
 	// Orphaned returns the reason why running members do not count for the queue that the group
-	// names; zero if they do count. before is true if the status already reports such a reason.
+	// names; zero if they do count. The argument before is true if the status already reports such
+	// a reason.
 	Orphaned(g *gang.Group, before bool) gang.Verdict
 	// QueueNamedByGroup returns the queue that a group names, or else the default queue of its
 	// namespace; "" for neither.

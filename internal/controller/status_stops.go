@@ -7,9 +7,9 @@ import (
 )
 
 // forgetStops removes the record of stops from the status of a group that has made progress since
-// its last stop. Decisions apply the same rule themselves, so forgetStops may remove the record
-// late. But it must do so before the start time of the next run replaces the start time that the
-// rule reads. Call forgetStops before the start time in the status changes.
+// its last stop. Decisions check the progress themselves, so a late removal does no harm. But the
+// check reads the start time of the present run, so call forgetStops before the start time in the
+// status changes.
 func (s *Status) forgetStops(st *v1alpha1.PodGroupStatus, g *gang.Group) {
 	last := st.LastDisruption
 	if last == nil || last.StopTime == nil {

@@ -241,8 +241,8 @@ func (headAndWorkers) RoleOf(pod *corev1.Pod) (string, int) {
 	return role, map[string]int{"head": 1, "worker": 2}[role]
 }
 
-// TestDegradedRole checks a gang that lost its head, beside three workers of the two that it needs.
-// It has minCount members, but it is degraded and not scheduled.
+// TestDegradedRole checks a gang that needs a head and two workers. It has lost the head and has
+// three workers, so it has minCount members. But it must be degraded and not scheduled.
 func TestDegradedRole(t *testing.T) {
 	t.Parallel()
 	b := newBenchOf(t, headAndWorkers{}, gangGroup(3))

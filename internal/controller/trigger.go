@@ -11,8 +11,8 @@ import (
 )
 
 // Trigger is a source of reconcile requests that the scheduler makes, for one or more controllers.
-// The zero value is ready to use. A controller misses the requests from before its start, and needs
-// none of them: when it starts, it reconciles every object.
+// The zero value is ready to use. A controller gets no requests that were made before its start. It
+// does not need them, because it reconciles every object when it starts.
 type Trigger struct {
 	mu     sync.RWMutex
 	queues []workqueue.TypedRateLimitingInterface[reconcile.Request]

@@ -111,8 +111,8 @@ func TestWorkloadGroups(t *testing.T) {
 }
 
 // TestWorkloadGroupsAnew checks that a PodGroup is replaced if its class has a higher priority than
-// its pods. It is not replaced after a member got a node, while it is being placed, or if a user
-// created it.
+// its pods. The PodGroup must not be replaced in three cases: a member has a node, the group is
+// being placed, or a user created the PodGroup.
 func TestWorkloadGroupsAnew(t *testing.T) {
 	t.Parallel()
 	ref := native.WorkloadRef{Workload: "w", PodGroup: "g"}

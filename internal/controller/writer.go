@@ -66,7 +66,8 @@ func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1
 
 // outdated reports whether a PodGroup must be replaced because of settings that cannot be changed.
 // It returns false once a member has a node or has succeeded. Otherwise it returns true in three
-// cases. In a tree, the members of all groups of the tree count, except in the first case.
+// cases. For a group in a tree, "members" means the members of the whole tree, except in the first
+// case.
 //
 //   - The PodGroup names another tree than the group is a part of.
 //   - The group must not outrank its members (see [gang.Bounds]) and outranks one of them.
@@ -90,7 +91,7 @@ func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, d *Derivation
 }
 
 // isBeingPlaced reports whether victims are evicted for the group, room is reserved for it, or
-// members are about to be bound. Replacing the group would make these evictions useless.
+// members are about to be bound. If the group were replaced, these evictions would be useless.
 func (w *writer) isBeingPlaced(pg *v1alpha1.PodGroup, d *Derivation) bool {
 	promised := func(pod *corev1.Pod) bool { return pod.Status.NominatedNodeName != "" }
 	// The members are placed with the tree that the PodGroup names, which may be another one now.

@@ -124,7 +124,7 @@ func (d *Dips) compare(before, after *corev1.Node, now time.Time) {
 			of.resources[name] = dip{had: had.DeepCopy(), ends: now.Add(d.lasts)}
 		}
 	}
-	// If one temporary taint replaces another, the time runs from the first one.
+	// If one temporary taint replaces another, keep the start of the first taint.
 	switch {
 	case !hasTemporaryTaint(after):
 		of.taintsEnd = time.Time{}

@@ -105,7 +105,7 @@ func (u *unit) begin(mayBegin func(*unit) error) error {
 	return u.refused
 }
 
-// goes reports whether the unit must be evicted even if the order fails. It must if a delete of the
+// goes reports whether the unit must be evicted even if the order fails, because a delete of the
 // unit may have succeeded.
 func (u *unit) goes() bool {
 	u.mu.Lock()
@@ -219,8 +219,8 @@ func (x *execution) probe(ctx context.Context) error {
 			doubtful = append(doubtful, slices.DeleteFunc(u.tasks(), func(t task) bool { return x.scheduler.IsUnbound(t.pod) })...)
 		}
 	}
-	// Test all pods even if one is refused. So the next decision avoids every pod whose deletion is
-	// refused.
+	// Test all pods even if the deletion of one is refused, so that the next decision avoids every
+	// pod whose deletion is refused.
 	var v vetoes
 	_, err := each(doubtful, func(t task) error {
 		if err := x.remover.probe(t.unit.named(ctx, t.pod), t.victim()); err != nil {
@@ -318,8 +318,8 @@ func (x *execution) list(ctx context.Context, u *unit) error {
 	u.listed = true
 	u.mu.Unlock()
 	// write calls this function again after each read of the status. The scheduler records a new
-	// run before it writes the run to the status. So either this function sees the new run, or the
-	// status changes after the read and the write has a conflict.
+	// run before it writes the run to the status. So there are two cases. This function sees the
+	// new run, or the status changes after the read and the write has a conflict.
 	_, err := x.intents.write(ctx, &x.order.Decision, u.victim, u.pods, func() error {
 		if x.scheduler.RunsAnew(x.order, u.key) {
 			return errAnew
@@ -423,7 +423,7 @@ func (x *execution) remove(ctx context.Context) error {
 		}
 		return outdated
 	})
-	// Events are API calls too. The outcome does not wait for them, so they do not delay the
+	// Events are API calls too. The outcome does not wait for these calls, so they do not delay the
 	// binding of the preemptor.
 	x.running.Go(func() {
 		x.noteMembers(going)
@@ -538,7 +538,7 @@ func (e *Executor) withdraw(ctx context.Context, key types.NamespacedName, uids 
 		en.spared = en.spared.Union(en.withdrawn.Intersection(uids))
 		en.withdrawn = en.withdrawn.Difference(uids)
 	})
-	klog.FromContext(ctx).V(2).Info("Took a preemption back", "podGroup", klog.KRef(key.Namespace, key.Name), "victims", len(uids))
+	klog.FromContext(ctx).V(2).Info("Canceled a preemption", "podGroup", klog.KRef(key.Namespace, key.Name), "victims", len(uids))
 	return nil
 }
 

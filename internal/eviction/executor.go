@@ -94,7 +94,7 @@ func (e *Executor) Nominate(ctx context.Context, nominations []podstatus.Nominat
 	e.running.Go(func() {
 		ctx, cancel := e.bind(context.WithoutCancel(ctx))
 		defer cancel()
-		// The function returns no error, so each does not stop at a failure.
+		// The result of each is always nil here, because the function returns no error.
 		_, _ = each(claims, func(c podstatus.Claim) error {
 			if err := e.statuses.Write(ctx, c); err != nil && !apierrors.IsNotFound(err) {
 				klog.FromContext(ctx).V(2).Info("Left a nomination as it is in the API for now", "pod", klog.KObj(c.Pod), "reason", err)

@@ -16,9 +16,8 @@ const (
 )
 
 // delays has the delays of groups that could not be evicted completely. Each failed try doubles the
-// delay. The delays of the work queue are not enough, because each change of a pod queues its group
-// at once. And each try changes pods, because it sets their conditions. delays is safe for
-// concurrent use.
+// delay. The delays of the work queue are not enough. Each change of a pod queues its group at
+// once, and each try changes pods by setting their conditions. delays is safe for concurrent use.
 type delays struct {
 	clock clock.PassiveClock
 
@@ -37,7 +36,8 @@ func newDelays(clk clock.PassiveClock) *delays {
 	return &delays{clock: clk, groups: make(map[types.NamespacedName]delay)}
 }
 
-// left returns the time until a group may be tried again. It is 0 or negative if that is now.
+// left returns the time until a group may be tried again. The result is 0 or negative if the group
+// may be tried now.
 func (d *delays) left(key types.NamespacedName) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()

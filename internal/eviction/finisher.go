@@ -92,9 +92,9 @@ func (f *Finisher) without(ctx context.Context, key types.NamespacedName, pg *v1
 			return reconcile.Result{}, err
 		}
 	}
-	// If the PodGroup is native (scheduling.k8s.io), another scheduler may have set the condition.
-	// If it is not, only Reprieve sets the condition, always together with an intent. A condition
-	// without an intent must then end.
+	// On a native PodGroup (scheduling.k8s.io), another scheduler may have set the condition. On
+	// other PodGroups, only Reprieve sets it, always together with an intent. So a condition
+	// without an intent is outdated.
 	if !native.IsNative(pg) && meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionDisruptionTarget) {
 		if err := f.intents.close(ctx, key, nil); err != nil {
 			return reconcile.Result{}, fmt.Errorf("end the disruption of PodGroup %s: %w", key, err)
@@ -138,15 +138,15 @@ func (f *Finisher) with(ctx context.Context, key types.NamespacedName, d *v1alph
 type list struct {
 	// left has the pods to evict.
 	left []v1alpha1.DisruptedPod
-	// gone has the pods that no longer exist or have finished. A terminating pod is neither in left
-	// nor in gone.
+	// gone has the pods that no longer exist or have finished. A terminating pod is neither in the
+	// field left nor in the field gone.
 	gone sets.Set[types.UID]
 	// withdrawn has the pods that must be removed from the intent.
 	withdrawn sets.Set[types.UID]
 }
 
-// isWhole reports whether left has all pods of the intent except the withdrawn ones. If so, no pod
-// of the group was evicted.
+// isWhole reports whether no pod of the group was evicted. This is so if the field left has all
+// pods of the intent, except the withdrawn ones.
 func (l *list) isWhole(d *v1alpha1.PodGroupDisruption) bool {
 	return len(l.left) == len(d.Pods)-l.withdrawn.Len()
 }
@@ -176,8 +176,8 @@ func (f *Finisher) sort(key types.NamespacedName, d *v1alpha1.PodGroupDisruption
 			case e.seen.Has(p.UID) || e.absent.Has(p.UID):
 				out.gone.Insert(p.UID)
 			default:
-				// The informer has never shown this pod. It may be late, so the API server decides
-				// whether the pod exists.
+				// The informer has never shown this pod, maybe because it is late. So ask the API
+				// server whether the pod exists.
 				out.left = append(out.left, p)
 			}
 		}

@@ -237,7 +237,8 @@ func (in *intents) change(ctx context.Context, key types.NamespacedName, edit fu
 		if !apierrors.IsConflict(err) || isDenied(err) || native.IsNative(&pg) {
 			return err
 		}
-		// Call edit again, because the reasons for the change may have ended since.
+		// Call edit again for the newest status, because the reasons for the change may have ended
+		// since.
 		again := pg.DeepCopy()
 		again.Status = *before.DeepCopy()
 		if err := edit(again); err != nil {
@@ -275,8 +276,8 @@ func (in *intents) writeOver(ctx context.Context, pg *v1alpha1.PodGroup, before 
 }
 
 // asStored returns the fields of a status as the API server stores them. The schema has a default
-// of 0 for the counters, and the Go type omits a counter that is 0. A JSON patch distinguishes the
-// two.
+// of 0 for the counters, and the Go type omits a counter that is 0. In the test of a JSON patch, a
+// counter of 0 and a missing counter differ.
 func asStored(status *v1alpha1.PodGroupStatus) (map[string]json.RawMessage, error) {
 	data, err := json.Marshal(status)
 	if err != nil {

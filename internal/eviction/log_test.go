@@ -32,7 +32,7 @@ func TestLogTellsAGroupsStory(t *testing.T) {
 		}, want: []string{"Turned a victim back before it was bound", "Turned a victim back before it was bound"}},
 		"of one that stays": {verbosity: 2, prepare: func(b *bench) {
 			b.scheduler.wants = wantedFor(1)
-		}, want: []string{"Took a preemption back"}},
+		}, want: []string{"Canceled a preemption"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

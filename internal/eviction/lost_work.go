@@ -37,8 +37,8 @@ func (x *execution) loses(class string, lost int64) {
 	}, float64(lost)/core.MilliDevices)
 }
 
-// fate reports whether a delete of the unit was accepted. gone is true if it was, or if a pod of
-// the unit no longer exists.
+// fate reports whether a delete of the unit was accepted. gone is true in the same case, and also
+// if a pod of the unit no longer exists.
 func (u *unit) fate() (evicted, gone bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

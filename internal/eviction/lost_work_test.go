@@ -10,9 +10,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestLostWorkByClass checks the metric of lost work by queue and PriorityClass. A victim that
-// stays loses nothing. If some victims of a gang stay, only the work of the evicted victims is
-// lost.
+// TestLostWorkByClass checks the metric of lost work by queue and PriorityClass. A victim that is
+// not evicted loses nothing. If some victims of a gang stay, only the work of the evicted victims
+// is lost.
 func TestLostWorkByClass(t *testing.T) {
 	t.Parallel()
 	all := map[string]removal{"g-0": accepted, "g-1": accepted, "m-0": accepted, "m-1": accepted, "single": accepted}

@@ -106,7 +106,7 @@ func TestLaterNominationsWin(t *testing.T) {
 }
 
 // TestNominationsAreGivenBack checks nominations that were not written because the write of another
-// one failed. It must be possible to make them again.
+// nomination failed. A later order must be able to make these nominations.
 func TestNominationsAreGivenBack(t *testing.T) {
 	t.Parallel()
 	o := order(victim("single"))

@@ -80,8 +80,8 @@ type Outcome struct {
 	// Unwanted is true if the order was outdated because the preemptor no longer needed it. This is
 	// not a failure.
 	Unwanted bool
-	// Refused is true if nothing was evicted because the API server refused a deletion, as it has
-	// done for a while. Decisions do not select the refused pod for some time.
+	// Refused is true if no pod was evicted because the API server refused a deletion, as it has
+	// done for a while. For some time, decisions do not select the refused pod as a victim.
 	Refused bool
 }
 
@@ -92,7 +92,8 @@ var ErrOutdated = errors.New("the decision is out of date")
 // errAnew wraps ErrOutdated: the group of a victim has started a new run.
 var errAnew = fmt.Errorf("%w: a victim's group has started a new run since then", ErrOutdated)
 
-// errShort wraps ErrOutdated: the group of a victim now needs the victim to have minCount members.
+// errShort wraps ErrOutdated: without the victim, its group would now have fewer than minCount
+// members.
 var errShort = fmt.Errorf("%w: a victim's group has lost members since then, and needs all that are left", ErrOutdated)
 
 // errMoved wraps ErrOutdated: a victim that was not bound has another node now.

@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestGroupThatRunsAnew checks a group that starts a new run after the decision. It is evicted only
-// if its eviction had begun earlier, because the new run may protect it.
+// TestGroupThatRunsAnew checks a group that starts a new run after the decision. The group must be
+// evicted only if its eviction began before the new run, because the new run may protect the group.
 func TestGroupThatRunsAnew(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -46,7 +46,7 @@ func TestGroupThatRunsAnew(t *testing.T) {
 }
 
 // TestSurplusThatIsNeeded checks a surplus member whose gang loses another member after the
-// decision. The gang now needs the surplus member, so it stays.
+// decision. The gang now needs the surplus member, so this member must not be evicted.
 func TestSurplusThatIsNeeded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

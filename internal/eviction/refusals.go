@@ -26,10 +26,9 @@ const (
 	// protected. The delay gives a webhook that cannot be reached the time to recover.
 	patience = time.Minute
 	// doubtful is the time after a refusal in a namespace during which deletions there are first
-	// tested by dry run. During that time, a further refusal continues the series.
+	// tested by dry run. During that time, a further refusal continues the series of refusals.
 	doubtful = time.Hour
-	// unbroken is the longest time between two refusals of a pod that belong to one series without
-	// a break.
+	// unbroken is the longest time between two refusals of a pod that still count as one series.
 	unbroken = 2 * time.Minute
 )
 
@@ -40,7 +39,8 @@ const (
 //
 // When deletions in a namespace have been refused for [patience], a pod that is refused again is
 // protected for a while, together with its unit. A record lasts until the pod is gone. When a
-// refused pod is deleted after all, the other refused pods of its namespace lose their protection.
+// refused pod is deleted after all, the cause is probably gone. The other refused pods of its
+// namespace then lose their protection.
 //
 // A refusal may also come from the object. The pod or its PodGroup is too large or invalid, or
 // other clients change the PodGroup all the time. Such a pod is protected at once, and its refusal
@@ -287,7 +287,7 @@ func isTooLarge(err error) bool {
 
 // isUnasked reports whether a webhook could not be reached, or denied the call because of an
 // internal error. Errors of the API server's store have the same status code, but no reason in the
-// status. They do not count, because the write may still succeed after them.
+// status. These errors do not count, because the write may still succeed afterwards.
 func isUnasked(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -298,8 +298,8 @@ func isUnasked(err error) bool {
 }
 
 // isDenied reports whether a webhook or a policy denied the call. It looks at the message, because
-// they may use any status code, such as 404 or 429. The API server uses these codes with other
-// messages.
+// a webhook or policy may use any status code, such as 404 or 429. The API server uses these codes
+// with other messages.
 func isDenied(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

@@ -171,7 +171,7 @@ func (r *remover) after(ctx context.Context, pod victimPod) removal {
 
 // mark sets the DisruptionTarget condition of the pod. The patch contains the UID, so that it
 // cannot change a new pod with the same name. If the pod already has the condition, mark writes
-// nothing. Otherwise each try would change the pod, because of the new time.
+// nothing. A condition with a new time would change the pod at each try.
 func (r *remover) mark(ctx context.Context, pod victimPod, options metav1.PatchOptions) error {
 	condition := corev1.PodCondition{
 		Type:    corev1.DisruptionTarget,

@@ -37,8 +37,7 @@ func (t *Trees) assemble(key types.NamespacedName) (*Group, bool) {
 	if !exists && len(children) == 0 {
 		return nil, false
 	}
-	// Preemption units are compared by UID, so a missing group gets a UID that is made from its
-	// key.
+	// Make a UID for the missing group from its key, because preemption units are compared by UID.
 	out, a, level := &Group{Key: key, UID: types.UID("missing/" + key.String()), Whole: true}, &assembly{trees: t, seen: sets.New[types.NamespacedName]()}, 1
 	if exists {
 		copied := *own
@@ -101,7 +100,7 @@ func (a *assembly) branch(key types.NamespacedName, level int) *Tree {
 	return node
 }
 
-// fault records a flaw of the tree. Only the first flaw counts.
+// fault records a flaw of the tree. It ignores all flaws after the first one.
 func (a *assembly) fault(v Verdict) { a.flaw = cmp.Or(a.flaw, v) }
 
 // compare checks that a group has the priority and the preemption policy of the root of its tree.

@@ -186,8 +186,9 @@ func (l *Lister) Drivers(namespace string) []*corev1.Pod {
 	return l.unfinished(DriverIndexName, namespace)
 }
 
-// Workers lists the workers of a driver, without finished pods. It uses the most precise reference
-// to the driver that any worker has, and ignores workers that have only a less precise one.
+// Workers lists the workers of a driver, without finished pods. Workers refer to their driver by
+// labels, which are more or less precise. Workers uses the most precise reference that any worker
+// has, and ignores workers with a less precise one.
 func (l *Lister) Workers(driver *corev1.Pod) []*corev1.Pod {
 	for _, reference := range references(driver) {
 		if found := l.unfinished(WorkerIndexName, reference); len(found) > 0 {

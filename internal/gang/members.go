@@ -150,8 +150,8 @@ func (l *Lister) podsOf(key types.NamespacedName) []*corev1.Pod {
 	if l.derived != nil {
 		for _, anchor := range l.derived.Anchors(key) {
 			pods = append(pods, l.by(AnchorIndexName, anchor, func(pod *corev1.Pod) bool {
-				// The index by PodGroup has found the pods that name the group, so they are omitted
-				// here.
+				// Omit the pods that name the group, because the index by PodGroup has found them
+				// already.
 				_, named := GroupOf(pod)
 				own, ok := l.derived.GroupOf(pod)
 				return !named && ok && own == key
@@ -181,7 +181,8 @@ func (l *Lister) Anchored(anchor string) []*corev1.Pod { return l.by(AnchorIndex
 func (l *Lister) by(index, value string, wanted func(*corev1.Pod) bool) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i, indexer := range l.indexers {
-		// The only error is an unknown index, a programming error that every test would show.
+		// Ignore the error: the only one is an unknown index, and every test would show this
+		// programming error.
 		objs, err := indexer.ByIndex(index, value)
 		if err != nil {
 			panic(err)

@@ -33,9 +33,9 @@ type Parts struct {
 }
 
 // PartsOf returns the parts of a group. It returns nil for a gang of one role, and for a group that
-// is no gang. It also returns nil if only the number of members counts. This is so for a gang that
-// is not derived, for a minCount that differs from the owner's demand, and for an unknown role. It
-// is so too if the present roles need no members.
+// is no gang. It also returns nil if only the number of members counts. There are four such cases.
+// The gang is not derived, its minCount differs from the owner's demand, a role is unknown, or the
+// present roles need no members.
 func PartsOf(g *Group, roles Roles, m *Members) *Parts {
 	switch {
 	case !g.IsGang():
@@ -60,8 +60,8 @@ func PartsOf(g *Group, roles Roles, m *Members) *Parts {
 		}
 		p.Needs[role], most = needed, max(most, needed)
 	}
-	// One role may need all minCount members, for example the head of a RayCluster whose workers
-	// are optional. The members of the other roles do not replace it.
+	// One role alone may need all minCount members, for example the head of a RayCluster with
+	// optional workers. Members of other roles cannot replace members of this role.
 	if most == 0 || len(p.Needs) == 1 && most == g.MinCount {
 		return nil
 	}
@@ -142,8 +142,8 @@ func (p *Parts) IsShort(part string, placed map[string]int) bool {
 	return p == nil || placed[part] < p.Needs[part]
 }
 
-// Shortage describes the parts that need more members; "" for none. The names of roles without any
-// pod are not known, so their needs are added up.
+// Shortage describes the parts that need more members; "" for none. A role without any pod has no
+// known name, so Shortage adds up the needs of such roles.
 func (p *Parts) Shortage(placed map[string]int) string {
 	if p == nil {
 		return ""

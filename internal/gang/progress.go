@@ -21,8 +21,8 @@ type Progress struct {
 	Restart time.Duration
 }
 
-// NoRestart is the Progress.Restart of work whose annotation sets a restart cost of 0. It differs
-// from 0, so that the profile's default for work without the annotation does not replace it.
+// NoRestart is the Progress.Restart of work whose annotation sets a restart cost of 0. It is not 0,
+// because the value 0 means that the default of the profile applies.
 const NoRestart = time.Duration(core.NoRestart)
 
 // longestProgress is the longest duration that an annotation about lost work may have. The bound

@@ -37,8 +37,8 @@ type Seal struct {
 	Class string `json:"class,omitempty"`
 	// MinCount is the minCount of the group; 0 for a pod that is in no gang.
 	MinCount int `json:"minCount,omitempty"`
-	// Whole is true if the group's disruption mode is PodGroup, and was PodGroup when each of its
-	// members got a node.
+	// Whole is true if the disruption mode PodGroup applies now and also applied each time that a
+	// member got a node.
 	Whole bool `json:"whole,omitempty"`
 	// Never is true if the disruption mode Never applied to the pod's PodGroup.
 	Never bool `json:"never,omitempty"`
@@ -80,9 +80,9 @@ func ParseSeal(text string) (s Seal, ok bool) {
 }
 
 // SealText returns the value of the annotation with a pod's seal; "" if the annotation does not
-// count. It counts only once the API server reports the pod as scheduled. Until then, users can
-// write the annotation. An assumed pod already has a node name, but its annotation may come from
-// the user.
+// count. Users can write the annotation until the API server reports the pod as scheduled, so it
+// counts only from then on. An assumed pod has a node name too, but its annotation may come from a
+// user.
 func SealText(pod *corev1.Pod) string {
 	text := pod.Annotations[v1alpha1.AnnotationPlacedAs]
 	if text == "" || pod.Spec.NodeName == "" || preemptiontoleration.ScheduledAt(pod).IsZero() {

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Store holds the groups of one API, as its informer shows them. Lookups allocate no memory,
-// because each comparison in the scheduler's queue makes lookups. The zero value is ready to use. A
-// Store is safe for concurrent use.
+// Store holds the groups of one API, as its informer shows them. Lookups must be fast, because each
+// comparison in the scheduler's queue makes some, so they allocate no memory. The zero value is
+// ready to use. A Store is safe for concurrent use.
 type Store struct {
 	mu    sync.RWMutex
 	byKey map[types.NamespacedName]*Group

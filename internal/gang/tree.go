@@ -199,8 +199,8 @@ type Choice struct {
 // placements. It prefers complete groups, then groups that lack fewer placements, then the first by
 // name.
 //
-// have counts the existing members that can run, and placed the members that have a node or have
-// succeeded. The keys of both maps are names of PodGroups.
+// have counts the existing members that can run, and placed counts the members that have a node or
+// have succeeded. The keys of both maps are names of PodGroups.
 func (t *Tree) Choose(have, placed map[string]int) Choice {
 	if t.isLeaf() {
 		name := t.Key.Name
@@ -248,9 +248,9 @@ func (t *Tree) ranked(have, placed map[string]int) []Choice {
 	return out
 }
 
-// Further returns the groups that can be placed in addition to a satisfied tree. Each has enough
-// members, and lacks some placements. The order is by name. A group below a listed group is not
-// listed separately.
+// Further returns the groups that can be placed in addition to a satisfied tree. Each listed group
+// has enough members, and some of them have no node yet. The order is by name. A group below a
+// listed group is not listed separately.
 func (t *Tree) Further(have, placed map[string]int) []Choice {
 	if t.isLeaf() {
 		return nil

@@ -65,8 +65,8 @@ func (t *Trees) PodGroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 type Move struct{ PodGroup, From, To types.NamespacedName }
 
 // Changed records that a group was created, changed or deleted. It returns the workloads that the
-// change affects, and the PodGroups whose workload has changed. A PodGroup that moved into a tree
-// is no longer a workload, so it is not among the workloads.
+// change affects, and the PodGroups whose workload has changed. The workloads do not include a
+// PodGroup that has moved into a tree, because it is no workload any more.
 func (t *Trees) Changed(key types.NamespacedName) (workloads []types.NamespacedName, moves []Move) {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -220,8 +220,8 @@ func (t *Trees) WorkloadOf(podGroup types.NamespacedName) types.NamespacedName {
 		return l.top
 	}
 	if root := l.above[len(l.above)-1]; root.MinGroupCount == 0 {
-		// The parts of a root with the basic policy are placed independently. A flaw of the tree
-		// blocks all parts.
+		// The parts of a root with the basic policy are placed independently, but a flaw of the
+		// tree blocks all of them.
 		if whole, ok := t.Group(root.Key); ok && whole.Flaw != (Verdict{}) {
 			return root.Key
 		}
@@ -229,8 +229,8 @@ func (t *Trees) WorkloadOf(podGroup types.NamespacedName) types.NamespacedName {
 	out := podGroup
 	for _, above := range l.above {
 		if above.MinGroupCount > 0 {
-			// A basic group between a gang group and the PodGroup would be a flaw, so the last
-			// assignment is right.
+			// The last assignment wins: the topmost ancestor with the gang policy. A basic group
+			// below such an ancestor would be a flaw.
 			out = above.Key
 		}
 	}
@@ -254,8 +254,8 @@ func (t *Trees) UnitOf(podGroup types.NamespacedName) types.NamespacedName {
 	}
 	l, unit := t.lineOf(g), workload
 	if g.Whole || l.flaw.Reason == v1alpha1.ReasonParentNotFound {
-		// The intent of an eviction is stored in an object, and a missing CompositePodGroup has
-		// none.
+		// If the parent is missing, evict the PodGroup by itself: the intent of an eviction needs
+		// an object, and a missing CompositePodGroup has none.
 		unit = podGroup
 	}
 	for _, above := range l.above {
@@ -353,7 +353,8 @@ type line struct {
 	top types.NamespacedName
 }
 
-// longestLine bounds the number of ancestors that are followed. Valid trees have far fewer levels.
+// longestLine is the maximum number of ancestors that lineOf follows. Valid trees have far fewer
+// levels.
 const longestLine = 32
 
 // lineOf returns the existing ancestors of a group, up to the root or to a flaw.
@@ -378,9 +379,9 @@ func (t *Trees) lineOf(g *Group) line {
 	return l
 }
 
-// cycle returns the line with a flaw, because an ancestor names a group of the line as its parent.
-// The cycle consists of the ancestors from index at on. whole is true if the cycle includes g
-// itself.
+// cycle returns the line with a flaw: an ancestor names a group of the line as its parent, so the
+// groups form a cycle. The ancestors from the index at on are in the cycle. The argument whole is
+// true if the cycle includes g itself.
 func (l line) cycle(g *Group, at int, whole bool) line {
 	members := slices.Clone(l.above[at:])
 	if whole {

@@ -31,7 +31,8 @@ func TestVictimPriority(t *testing.T) {
 		class string
 		// priority is the group's priority.
 		priority *int32
-		// scheduling is the priority without the class. It is below priority if a seal lowered it.
+		// scheduling is the group's priority without the class. It is lower than the field priority
+		// if a seal has lowered it.
 		scheduling int32
 		bounded    bool
 		maxima     []Maximum

@@ -56,7 +56,8 @@ func (r *Resolver) Anchors(key types.NamespacedName) []string {
 }
 
 // anchorsBelow returns the anchors of the pods that belong to an object, directly or through other
-// objects. It tolerates objects that own each other in a cycle, because users may write them.
+// objects. It terminates even if objects own each other in a cycle, because users may write such
+// objects.
 func (r *Resolver) anchorsBelow(o *object) []string {
 	var out []string
 	seen, next := sets.New(o.uid), []*object{o}
@@ -146,7 +147,7 @@ func groupName(o *object, s suffix) string {
 // longestName is the maximum length of the name of an object.
 const longestName = 253
 
-// others replaces AnyName in the names of groups.
+// others is the part of a group's name that stands for AnyName, which object names do not allow.
 const others = "others"
 
 // partName converts the name of a replica or role to characters that object names allow. If it must

@@ -14,8 +14,9 @@ import (
 func BuiltIn() map[string]*Rule {
 	job := Through{schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, "jobs"}
 	rayCluster := Through{schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}, "rayclusters"}
-	// If Ray keeps its state in Redis, a Job deletes that state after the pods of the RayCluster
-	// are deleted. The Job's pod has the template of the head, but is not a member of the gang.
+	// Leave out the pod of the Redis cleanup Job. If Ray keeps its state in Redis, this Job deletes
+	// that state after the pods of the RayCluster are deleted. Its pod has the template of the
+	// head, but is not a member of the gang.
 	rayCleanup := Label{"ray.io/node-type", "redis-cleanup"}
 	const exclusive, labeled = "alpha.jobset.sigs.k8s.io/exclusive-topology", "alpha.jobset.sigs.k8s.io/node-selector"
 	return map[string]*Rule{
@@ -34,8 +35,8 @@ func BuiltIn() map[string]*Rule {
 				Replicas: "template.spec.parallelism", AtMost: "template.spec.completions", Default: 1,
 				Templates: []Path{"template.spec.template"},
 				// With exclusive placement, a webhook rejects all pods of a Job except the first
-				// until the first pod has a node. If the nodes are labeled in advance, it admits
-				// all pods.
+				// until the first pod has a node. If the nodes are labeled in advance, the webhook
+				// admits all pods.
 				Led:     Led{"metadata.annotations[" + exclusive + "]", "metadata.annotations[" + labeled + "]"},
 				ItemLed: Led{"template.metadata.annotations[" + exclusive + "]", "template.metadata.annotations[" + labeled + "]"},
 			}},
@@ -106,8 +107,8 @@ func leaderWorkerSet() *Rule {
 		WholeWhen: []Condition{{restartPolicy, "RecreateGroupOnPodRestart"}, {restartPolicy, "RecreateGroupAfterStart"}},
 		Roles: []Role{
 			// With LeaderReady, the workers are created after the leader is ready. With exclusive
-			// placement, they are created after the leader has a node. In both cases, a gang of all
-			// of them would never start.
+			// placement, they are created after the leader has a node. In both cases, a gang of the
+			// leader and all workers would never start.
 			{
 				Name: "0", Default: 1, Leads: true,
 				AloneWhen: []Condition{

@@ -190,7 +190,8 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 	apply()
 	r.mu.Unlock()
 	for uid, pod := range r.stand(concerned) {
-		// Before the change, it may have been unknown that this pod belongs to one of the objects.
+		// Include this pod: before the change, the Resolver may not have known that the pod belongs
+		// to one of the objects.
 		if _, ok := before[uid]; !ok {
 			before[uid] = pod
 		}
@@ -201,7 +202,8 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 			r.plan(o)
 		}
 	}
-	// A pod that appeared during the change has no known previous group, so report it in any case.
+	// A pod that appeared during the change has no known previous group, so report it like a pod
+	// whose group has changed.
 	for uid, late := range r.stand(concerned) {
 		if _, ok := before[uid]; !ok {
 			before[uid] = podState{groupState{hold: gang.Verdict{Reason: unseen}}, late.pod}
@@ -216,8 +218,8 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 			continue
 		}
 		r.pods.MembershipChanged(p.pod, p.key, p.was)
-		// Report both groups. They may belong to an owner of the concerned objects, and tell
-		// reports only groups of the concerned objects themselves.
+		// Report the old and the new group. They may belong to an owner of the concerned objects,
+		// and tell reports only the groups of the concerned objects themselves.
 		for _, s := range []groupState{p.groupState, now} {
 			if s.was {
 				r.changed(s.key)
@@ -254,8 +256,8 @@ func (r *Resolver) plan(o *object) {
 		return
 	}
 	next, note := newPlan(o.rule, o.reading, o.choice, namespace, o.namespace, r.serves(o.kind)), ""
-	// A plan without groups has no tree. So the tree of the replicas that keep another plan counts
-	// only these.
+	// A plan without groups has no tree. If replicas keep an older plan with a tree, that tree has
+	// only these replicas.
 	next.tree = next.tree && r.derives(o, next)
 	var kept map[string]*plan
 	if o.plan != nil {
@@ -278,7 +280,7 @@ func (r *Resolver) plan(o *object) {
 	}
 }
 
-// attest reports an object to the recorder. It is called when groups use the object's latest state.
+// attest informs the recorder that groups now use the latest state of an object.
 func (r *Resolver) attest(o *object) {
 	if k := r.kinds[o.kind]; r.recorder != nil && k != nil && o.seen != nil {
 		r.recorder.Known(k.GroupVersion().WithResource(k.resource), o.seen)

@@ -62,8 +62,8 @@ func choiceOf(annotations, labels map[string]string) Choice {
 }
 
 // or returns the choice with its unset fields filled in from another choice, such as the
-// namespace's. If only one of TopologyKey and PreferredKeys is inherited, or removes the required
-// key from the preferred keys, because a key must not be both.
+// namespace's. If the result has one of TopologyKey and PreferredKeys from each choice, the method
+// or removes the required key from the preferred keys. A key must not be both.
 func (c Choice) or(other Choice) Choice {
 	out := c.orAny(other)
 	if (c.TopologyKey == "") != (c.PreferredKeys == "") {
@@ -172,9 +172,9 @@ func (c Choice) flawOfLevels() string {
 	return ""
 }
 
-// allowed returns the reason why a namespace must not have this choice. It is empty if the choice
-// is allowed. The admission policies of the API server apply the same rule to PodGroups that users
-// create.
+// allowed returns the reason why objects in a namespace must not have this choice. The reason is
+// empty if the choice is allowed. The admission policies of the API server apply the same rule to
+// PodGroups that users create.
 func (c Choice) allowed(namespace string) string {
 	if strings.HasPrefix(c.PriorityClass, "system-") && namespace != metav1.NamespaceSystem {
 		return fmt.Sprintf("the annotation %s is %q, which is for namespace %s only", v1alpha1.AnnotationPriorityClass, c.PriorityClass, metav1.NamespaceSystem)

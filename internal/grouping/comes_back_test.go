@@ -7,7 +7,7 @@ import (
 )
 
 // TestObjectThatComesBack checks an object that an informer reports as deleted and then has again
-// with the same UID. That happens if a list comes from an API server with an old cache, or after a
+// with the same UID. This happens after a list from an API server with an old cache, or after a
 // restore of etcd. The pods of the object must not be blocked.
 func TestObjectThatComesBack(t *testing.T) {
 	t.Parallel()

@@ -176,7 +176,8 @@ func (r *Resolver) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 }
 
 // follow starts an informer. It calls begun whenever a watch begins, and failed for each error. The
-// informer's HasSynced is not enough, because it stays true after errors.
+// informer's HasSynced does not show whether a kind can be read now, because it stays true after
+// errors.
 func (f *Follower) follow(ctx context.Context, resource schema.GroupVersionResource, transform cache.TransformFunc, handler cache.ResourceEventHandler, begun func(), failed func(error)) (*followed, error) {
 	objects := f.objects.Resource(resource)
 	informer := cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -278,8 +279,8 @@ func objectOf(obj any) *unstructured.Unstructured {
 // errNoObject is the error for a value from an informer that is not an unstructured object.
 var errNoObject = errors.New("not an object")
 
-// reducing returns a transform for informers that keeps only the fields that grouping reads. Pod
-// templates, status and managed fields are most of an object's size.
+// reducing returns a transform for informers that keeps only the fields that grouping reads. The
+// other fields, such as pod templates, status and managed fields, are most of an object's size.
 func reducing(k *Kind) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		u, ok := obj.(*unstructured.Unstructured)

@@ -16,7 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// words describes how pods name their group and queue for another scheduler.
+// words has the labels and annotations that pods use to name their group and queue for another
+// scheduler.
 type words struct {
 	rules []*Rule
 	// queue lists the labels and annotations that name the queue. Only the first one that a pod has
@@ -65,8 +66,8 @@ func foreign(scheduler configv1alpha1.GroupLabels) words {
 		}
 	case configv1alpha1.LabelsKoordinator:
 		return words{rules: []*Rule{
-			// Pods of these gangs state the number of members themselves: by an annotation today,
-			// by labels in earlier versions of Koordinator.
+			// No object has the size of these gangs: each pod states the number of members. It uses
+			// an annotation, or labels in earlier versions of Koordinator.
 			podsThatCount("gang.scheduling.koordinator.sh", annotation("gang.scheduling.koordinator.sh/name"), annotation("gang.scheduling.koordinator.sh/min-available")),
 			podsThatCount("pod-group.scheduling.sigs.k8s.io", label("pod-group.scheduling.sigs.k8s.io/name"), label("pod-group.scheduling.sigs.k8s.io/min-available")),
 			podGroupsOf("scheduling.sigs.k8s.io", "v1alpha1", "", "", label("pod-group.scheduling.sigs.k8s.io")),

@@ -231,7 +231,7 @@ func TestPodsThatCount(t *testing.T) {
 }
 
 // TestPoliciesKnowForeignWords checks that the admission policies for pods list the keys of other
-// schedulers. They must leave pods with such keys to the scheduler.
+// schedulers. The policies must leave pods with such keys to the scheduler.
 func TestPoliciesKnowForeignWords(t *testing.T) {
 	t.Parallel()
 	raw, err := deploy.API.ReadFile("admission-queues.yaml")

@@ -22,8 +22,8 @@ func (w *world) executor(name, application string) *corev1.Pod {
 	return w.pod(name, "Pod/driver", sparkName, application, sparkRole, "executor")
 }
 
-// TestLostPods checks pods that have no node when their object is deleted. They must be blocked
-// with a reason. A process that starts later must give the same kind of reason.
+// TestLostPods checks pods that have no node when their object is deleted. The pods must be blocked
+// with a reason. A process that starts later must report the same kind of reason.
 func TestLostPods(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -153,8 +153,8 @@ func TestNamesakes(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	tests := map[string]struct {
-		// age is how much older the pod is than the second object; a negative age means that the
-		// pod is younger. runs is true if the pod has a node.
+		// age is the age of the pod minus the age of the second object; it is negative if the pod
+		// is younger. runs is true if the pod has a node.
 		age  time.Duration
 		runs bool
 		// unseen is true if the Resolver has never known the first object.

@@ -32,7 +32,7 @@ type Group struct {
 	Parent  types.NamespacedName
 	Outside bool
 	// MinCount is the number of members that the gang needs. Over is the number of these members
-	// that the controller no longer creates, because their work is done.
+	// whose work is done, so that the controller no longer creates them.
 	MinCount, Over int
 	// Suspended is true while the object is suspended and has no pods. Ended is true if the object
 	// was deleted or no longer has this group.
@@ -154,8 +154,8 @@ func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	if o.rule.UnitLabel != "" {
 		unit, rest, _ = strings.Cut(rest, "-")
 	}
-	// Try the roles of the object. Last, try the rest of the name as a role that the object no
-	// longer has.
+	// Compare the name with the roles of the object. If none matches, take the rest of the name as
+	// a role that the object no longer has.
 	roles := []string{""}
 	for _, role := range o.plan.reading.Roles {
 		roles = append(roles, role.Name)

@@ -49,8 +49,8 @@ func (r *Resolver) Leads(pod *corev1.Pod) (gang.Lead, bool) {
 	return o.leadOf(settings, unit, p, &own, sizes), true
 }
 
-// leadOf returns the number and the PodGroup of the workers that a driver needs. own is the size of
-// the driver's role; sizes are the sizes of all roles in the replica.
+// leadOf returns the number and the PodGroup of the workers that a driver needs. The argument own
+// is the size of the driver's role, and sizes has the sizes of all roles in the replica.
 func (o *object) leadOf(settings *Settings, unit string, p *plan, own *Size, sizes []Size) gang.Lead {
 	workers, mayCome := 0, false
 	var roles []string

@@ -141,8 +141,8 @@ func copyPaths(to, from map[string]any, paths []Path) {
 	}
 }
 
-// plain returns the part of a value that rules read. For a list or an object, rules read only
-// whether it exists, so plain empties it.
+// plain returns the part of a value that rules read. Of a list or an object, rules read only
+// whether the value exists, so plain returns an empty list or object.
 func plain(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -30,7 +30,7 @@ type Pods interface {
 	// Anchored returns the pods with an anchor, including finished pods. See [Resolver.AnchorsOf].
 	Anchored(anchor string) []*corev1.Pod
 	// MembershipChanged is called for a pod whose group has changed, or whose block has begun or
-	// ended. before is the previous group; was is false if there was none.
+	// ended. The argument before is the previous group, and was is false if there was none.
 	MembershipChanged(pod *corev1.Pod, before types.NamespacedName, was bool)
 }
 

@@ -457,8 +457,8 @@ func TestChangesOfShape(t *testing.T) {
 	}
 }
 
-// TestRolesThatChange checks changes of the roles of a running gang. A role may be added or may
-// grow. A removed role counts until its pods are deleted.
+// TestRolesThatChange checks changes of the roles of a running gang. An added role must apply, and
+// so must a larger one. A removed role must count until its pods are deleted.
 func TestRolesThatChange(t *testing.T) {
 	t.Parallel()
 	const a, b = "{groupName: a, replicas: 2}", "{groupName: b, replicas: 3}"

@@ -455,8 +455,9 @@ func (role *Role) mayCome(root, from map[string]any, count int64) bool {
 	return count == 0 && off != true && !role.Alone && role.isElastic(root)
 }
 
-// elastic returns the number of pods that a role needs. For an elastic role, that may be fewer than
-// count; otherwise it is count. most is the upper limit.
+// elastic returns the number of pods that a role needs. For an elastic role, the result may be
+// lower than count; for any other role, it is count. The argument most is the upper limit of the
+// result.
 func (role *Role) elastic(root, from map[string]any, count, most int64) (int64, error) {
 	if !role.isElastic(root) {
 		return count, nil

@@ -269,7 +269,8 @@ func TestRulesOfOperators(t *testing.T) {
 		}
 	}
 
-	// Volcano lists tasks without a path for each, so the rule uses the total of all tasks.
+	// The tasks of a Volcano Job are a list, and a path of a rule cannot select one task of a list.
+	// So the rule uses the total of all tasks.
 	volcano, err := FromArgs(&configv1alpha1.GroupArgs{Kinds: []string{"Job"}, Rules: []configv1alpha1.GroupRule{{
 		APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Resource: "jobs", Roles: []configv1alpha1.GroupRole{{Name: "task", Replicas: "spec.minAvailable"}},
 	}}})

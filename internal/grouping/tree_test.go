@@ -211,8 +211,8 @@ func TestTreeFollowsItsObject(t *testing.T) {
 	}
 }
 
-// TestTreeOfKeptPlans checks a tree whose object can no longer have one. Only the replicas that run
-// count for it.
+// TestTreeOfKeptPlans checks a tree whose object can no longer have one. Only the running replicas
+// must count for the tree.
 func TestTreeOfKeptPlans(t *testing.T) {
 	t.Parallel()
 	const spec = "leaderWorkerTemplate: {size: 1}, replicas: 3"

@@ -44,9 +44,9 @@ func (ps *Pauses) FollowStart(before, after *corev1.Pod) {
 		f := crashOf(after, crashed)
 		ps.crashed(key, ps.engine.Crashes.Restarts(key, string(after.UID), f, ps.stateOf(key), now), f)
 	}
-	// Record the crash above and the readiness here, because readiness alone may not show a crash.
-	// One update may report the crash together with the next readiness, or other members may keep
-	// the gang ready.
+	// Readiness alone may not show a crash, so the code above records crashes separately. One
+	// update may report a crash together with the next readiness, or other members may keep the
+	// gang ready.
 	ps.engine.Crashes.Observes(key, ps.isWorking(key, after), now)
 	ps.StartEnds(after)
 }

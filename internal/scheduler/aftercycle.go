@@ -36,8 +36,8 @@ type cycles struct {
 type FailureHandler = func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time)
 
 // AfterFailures wraps the failure handler of a scheduler. The handler nominates pods at the end of
-// a cycle and informs no plugin of that, so the wrapper corrects the effects on Reprieve's state.
-// The caller sets the wrapper as the failure handler.
+// a cycle and informs no plugin. So the wrapper checks the nomination afterwards, and deletes it if
+// the reservation has ended. The caller sets the wrapper as the failure handler.
 func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		settle := func() {}
@@ -157,7 +157,8 @@ func (cs *cycles) rejectedEarly(key workload.Key, pod *corev1.Pod) {
 	logging.Happened(logging.Of(context.Background(), key), "Took a promise back", why)
 	if g := cs.index.GangOf(pod); g != nil {
 		if _, planned := cs.gangs.PlannedNode(gangKey(g.Key), string(pod.UID)); planned {
-			// The pod's cycle has ended, so planFailed gets no failed member. Retry the pod here.
+			// Pass no failed member to planFailed, because the pod's cycle has ended. Retry the pod
+			// here.
 			if cs.releases.planFailed(g, nil, "member "+pod.Name+" is refused: "+why); !cs.gangs.Stuck(gangKey(g.Key)) {
 				cs.retries.activate(pod)
 			}

@@ -26,8 +26,8 @@ func (h *Scheduler) Anchored(anchor string) []*corev1.Pod { return h.index.Liste
 // PriorityOf returns the effective priority of a pod.
 func (h *Scheduler) PriorityOf(pod *corev1.Pod) int32 { return h.index.PriorityOf(pod) }
 
-// KnowsDisruption reports whether planning already counts the disrupted members of a PodGroup as
-// gone.
+// KnowsDisruption reports whether decisions already count the members that the PodGroup lists as
+// disrupted as gone.
 func (h *Scheduler) KnowsDisruption(key types.NamespacedName) bool { return h.leaving.Lists(key) }
 
 // Quotas returns the quota ledger. Code that watches Queues must not write to the ledger directly:
@@ -51,15 +51,15 @@ func (h *Scheduler) QueueNamedByGroup(g *gang.Group) string {
 }
 
 // MinRuntime returns the longest protection that min-runtimes give a running group. If no queue
-// sets a min-runtime, the arguments of the members' profile count. The preemptor's profile does not
-// matter.
+// sets a min-runtime, the arguments of the members' profile apply. The profile of the preemptor has
+// no effect.
 func (h *Scheduler) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
 	return h.ledger.MinRuntime(g, members)
 }
 
 // Orphaned returns the reason why a group's running members do not count for the queue that the
-// group names. The Verdict is zero if they do count. before is true if this reason was reported
-// already.
+// group names. The Verdict is zero if they do count. The argument before is true if this reason was
+// reported already.
 func (h *Scheduler) Orphaned(g *gang.Group, before bool) gang.Verdict {
 	return h.ledger.Orphaned(g, before)
 }

@@ -91,8 +91,8 @@ func TestLowestMemberMayBeReserved(t *testing.T) {
 	}
 }
 
-// TestVictimsOfAGroupThatSaysNothing checks the members of groups without a usable priority as
-// victims. Members that are evicted one by one have their own priorities. Members that are evicted
+// TestVictimsOfAGroupThatSaysNothing checks victims that are members of groups without a usable
+// priority. Members that are evicted one by one have their own priorities. Members that are evicted
 // together have the highest priority among them.
 func TestVictimsOfAGroupThatSaysNothing(t *testing.T) {
 	t.Parallel()

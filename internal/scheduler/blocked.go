@@ -10,9 +10,9 @@ import (
 )
 
 // retry retries gangs that were gated and that the gate would admit now. The main loop calls it.
-// Most changes retry a gang at once. But some causes end by several separate events, and members
-// that the gate blocks get no events (see [Gate]). For example, the leader may be gated itself when
-// other members are created.
+// The handlers of most changes retry a gang at once. But some causes end only after several
+// separate events, and members that the gate blocks get no events (see [Gate]). For example, the
+// leader may be gated when other members are created.
 func (gs *gates) retry() {
 	moved := gs.moved.Swap(false)
 	for key, reason := range gs.gangs.Judged() {

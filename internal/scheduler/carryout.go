@@ -51,8 +51,8 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		promised, plan = nil, nil
 	}
 	news := !p.sched.reserved.Keeps(nodesByUID(maps.All(promised)))
-	// Mark the victims as gone before reserving their room. Otherwise, the nodes would seem too
-	// small for the reservations.
+	// Mark the victims as gone before reserving their room. Otherwise, [rooms] would release the
+	// reservations, because the nodes would seem too small.
 	taken := p.take(made)
 	p.reserve(ctx, pre, plan)
 	nominations := p.nominations(pre, promised, pod)
@@ -132,9 +132,8 @@ func (p *Plugin) scheduleRetry(made *cycleDecision) {
 		missed = !waits.Wait(pre.key, engine.Reserved, made.view.mark)
 	}
 	if d.RetryAt != 0 {
-		// A protection that has not begun is assumed to begin at the decision. So the next decision
-		// may compute the same short delay. With a minimum delay, the preemptor is not retried in a
-		// busy loop.
+		// A decision assumes that a protection which has not begun begins now. So each decision may
+		// compute the same short delay. The minimum delay avoids a busy loop.
 		now := p.sched.clock.Now()
 		at := engine.OnClock(time.Unix(0, d.RetryAt), now)
 		if soonest := now.Add(retryDelay); at.Before(soonest) {
@@ -165,8 +164,8 @@ func (p *Plugin) retryAfterPause(pre *preemptor) {
 	p.sched.waits.WaitUntil(pre.key, engine.ProtectionEnds, pre.pause.Until)
 }
 
-// status returns the status for the pod in the current cycle. For a gang, the pod already has most
-// of the message from the status of PreFilter.
+// status returns the status for the pod in the current cycle. For a gang, this status is short,
+// because the status of PreFilter already has most of the message.
 func (made *cycleDecision) status(code fwk.Code) *fwk.Status {
 	said := made.waitsFor()
 	if !made.pre.key.Gang {
@@ -257,7 +256,7 @@ func cacheDelay(since time.Duration) time.Duration {
 // await retries a preemptor when the terminating pods whose room it needs are gone. It retries the
 // preemptor again when all terminating pods on its nodes are gone. The filters may also depend on
 // terminating pods on other nodes, for example by an affinity term. Only the filters know which of
-// these other pods matter, so the end of each one causes a retry.
+// these other pods matter. So await retries the preemptor at the end of each of them.
 func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	key, pods := made.pre.key, made.leaving(nodes)
 	uids := make([]string, len(pods))
@@ -364,7 +363,7 @@ func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Or
 //   - The calls failed: the reservations are released, and the preemptor is retried after its
 //     backoff.
 //   - All victims are terminating: the preemptor waits until they are gone, or for a maximum time.
-//     An earlier cycle would fail, and would cost an API call and an event.
+//     A cycle before that would fail, and would cost an API call and an event.
 //   - In all other cases, for example if the order is no longer wanted, the preemptor is retried at
 //     once.
 func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Order, taken leaving.Taken, outcome eviction.Outcome, running *engine.Eviction) {
@@ -392,7 +391,8 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 }
 
 // evictionFailed releases the reservations of a preemptor whose order failed. Victims whose
-// eviction has not begun keep running, so other preemptors that count on their room are retried.
+// eviction has not begun keep running. Other preemptors may count their room as free soon, so
+// evictionFailed retries these preemptors.
 func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Pod, taken leaving.Taken, begun sets.Set[types.UID]) {
 	// Check the pods, because another workload may have the preemptor's name by now.
 	if slices.ContainsFunc(pre.pods, p.sched.index.AwaitsPlace) {

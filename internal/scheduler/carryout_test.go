@@ -39,7 +39,8 @@ func (r *rig) taken(order int) []string {
 }
 
 // TestVictimsOfOthersCountAsGone checks that a preemptor uses the room of other preemptors'
-// victims, and evicts no further pods for it. It is retried if the evictions of these victims fail.
+// victims, and evicts no further pods for it. If the evictions of these victims fail, the preemptor
+// must be retried.
 func TestVictimsOfOthersCountAsGone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "2")...)
@@ -55,8 +56,8 @@ func TestVictimsOfOthersCountAsGone(t *testing.T) {
 	if got := r.taken(1); !slices.Equal(got, []string{"v-1"}) {
 		t.Errorf("%v is taken for the one beside", got)
 	}
-	// The pod "above" has a higher priority than both preemptors, so their reservations do not keep
-	// it away.
+	// The pod "above" has a higher priority than both preemptors, so their reservations do not
+	// exclude this pod.
 	r.create(pod("above", "", "1", 20))
 	r.cycle()
 	if len(r.evictor.orders) != 2 {
@@ -175,8 +176,8 @@ func TestWaitingForLeavingPods(t *testing.T) {
 	}
 }
 
-// TestLowerNominationsMakeWay checks that a preemptor takes the reservations of workloads with
-// lower priority, and that these workloads are retried at once.
+// TestLowerNominationsMakeWay checks that the reservations of workloads with lower priority are
+// released for a preemptor, and that these workloads are retried at once.
 func TestLowerNominationsMakeWay(t *testing.T) {
 	t.Parallel()
 	for _, asGang := range []bool{true, false} {
@@ -241,7 +242,7 @@ func TestPlanThatALowerGangHasMakesWay(t *testing.T) {
 }
 
 // TestVictimThatHasMoved checks a gang of victims that was returned to the queue before its
-// eviction began, and was placed elsewhere. Its members are not evicted there.
+// eviction began, and was placed elsewhere. The members must not be evicted from their new nodes.
 func TestVictimThatHasMoved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "3"))

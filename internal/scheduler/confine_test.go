@@ -9,8 +9,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// TestHeldToItsRoom checks that a pod with a reservation goes to the reserved node. It looks at
-// other nodes only if it does not fit there.
+// TestHeldToItsRoom checks that a pod with a reservation goes to the reserved node. The pod must
+// look at other nodes only if it does not fit on the reserved node.
 func TestHeldToItsRoom(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(r *rig) string{

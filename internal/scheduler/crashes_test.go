@@ -81,8 +81,8 @@ func (r *rig) crashes(p *corev1.Pod, want int) {
 }
 
 // TestCrashesAfterPreempting checks a preemptor whose container crashes, and whose controller then
-// replaces its pods. The controller of the victims replaces these too. The preemptor preempts
-// nothing more, its message says so, and it is placed in free room.
+// replaces its pods. The victims are also replaced by their controller. The preemptor must not
+// preempt any more, its message must report this, and it must be placed in free room.
 func TestCrashesAfterPreempting(t *testing.T) {
 	t.Parallel()
 	for name, asGang := range map[string]bool{"of a ReplicaSet": false, "of a gang": true} {

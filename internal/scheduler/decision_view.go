@@ -21,7 +21,8 @@ type decisionView struct {
 	// seen identifies the state of the running groups at the time of the view; see
 	// [eviction.Order].
 	seen uint64
-	// promised holds the reservations and nominations of other workloads.
+	// promised holds the reservations and nominations of other workloads that this decision must
+	// respect or must count as usage.
 	promised []snapshot.RankedRoom
 	// own holds the preemptor's reservations, in the order of its plan.
 	own []*engine.Reservation
@@ -66,7 +67,8 @@ func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
 }
 
 // promisesTo returns the reservations and nominations of other workloads that affect a preemptor.
-// Some exclude the preemptor from their room. The others only count as usage of their queue.
+// Some of them exclude the preemptor from their room. The others only count as usage of their
+// queue.
 func promisesTo(pre *preemptor, promised []snapshot.RankedRoom) []snapshot.ReservedRoom {
 	var out []snapshot.ReservedRoom
 	for i := range promised {

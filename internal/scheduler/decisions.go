@@ -32,8 +32,8 @@ type DecisionLog interface {
 	// Record records a decision whose result is known, because it evicts nothing.
 	Record(r decisionlog.Record)
 	// Follow records a decision whose evictions are under way. The caller calls ended once with the
-	// result, from any goroutine. When the log needs the work that is lost with the victims, it
-	// calls lost from its own goroutine.
+	// result, from any goroutine. The function lost computes the work that is lost with the
+	// victims. The log calls it later, from its own goroutine.
 	Follow(r decisionlog.Record, lost func() []decisionlog.Lost) (ended func(decisionlog.Result))
 	// Awaits reports whether a workload still waits after its last decision. Any goroutine may call
 	// it.
@@ -111,8 +111,8 @@ func (p *Plugin) record(made *cycleDecision) {
 	p.endIfDeleted(made)
 }
 
-// endIfDeleted ends the recorded wait of a preemptor that was deleted during its cycle. The event
-// of the deletion came before the decision was recorded, so it ended no wait.
+// endIfDeleted ends the recorded wait of a preemptor that was deleted during its cycle. The handler
+// of the deletion ran before the decision was recorded, so it ended no wait.
 func (p *Plugin) endIfDeleted(made *cycleDecision) {
 	if !p.sched.engine.IsPresent(made.pre.key) {
 		p.sched.recorded.end(made.pre.key, decisionlog.Gone)

@@ -11,8 +11,9 @@ import (
 // confirmed, deleted drops the Queue at once. Any goroutine may call it.
 //
 // The Queue is kept in memory only, so a restart of the scheduler drops it. A finalizer would keep
-// it longer, but has two drawbacks. An operator could not recreate a Queue that was deleted by
-// mistake. And the removal of the CRDs would wait for a scheduler that may no longer run.
+// the Queue over a restart, but has two drawbacks. An operator could not recreate a Queue that was
+// deleted by mistake. Also, the removal of the CRDs would wait for a scheduler that may no longer
+// run.
 func (qc *queueChanges) deleted(q *v1alpha1.Queue) {
 	until := qc.clock.Now().Add(qc.index.Profiles.DeletedTimeout())
 	if q.Annotations[v1alpha1.AnnotationConfirmDeletion] != "true" && qc.clock.Now().Before(until) && qc.quotas.KeepQueue(q.Name, until) {

@@ -9,7 +9,8 @@ import (
 )
 
 // TestDeletedQueue checks that running work of a deleted queue keeps its quota until the timeout,
-// or until the deletion is confirmed. Then pending work of another queue preempts it.
+// or until the deletion is confirmed. After that, pending work of another queue must preempt this
+// work.
 func TestDeletedQueue(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

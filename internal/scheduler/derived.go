@@ -6,8 +6,8 @@ import (
 )
 
 // membershipChanged handles a pod whose derived group has changed, because more is known about the
-// owner of the pod. It retries the pod if the pod waited for this. before is the previous PodGroup;
-// was is false if there was none.
+// owner of the pod. It retries the pod if the pod waited for this. The argument before is the
+// previous PodGroup, and was is false if there was none.
 func (pw *podWatch) membershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
 	if was && pw.index.Trees != nil {
 		before = pw.index.Trees.WorkloadOf(before)
@@ -18,8 +18,8 @@ func (pw *podWatch) membershipChanged(listed *corev1.Pod, before types.Namespace
 // workloadChanged handles a pod that may belong to another workload than before. was is false if
 // the pod belonged to no group.
 //
-// listed may be an outdated version of the pod. The pod may have been changed or deleted, and the
-// informer's handler may have seen that before this call.
+// listed may be an outdated version of the pod. The pod may have been changed or deleted since, and
+// the informer's handler may have run before this call.
 func (pw *podWatch) workloadChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
 	pod, exists := pw.index.PodOf(podKey(listed))
 	if !exists {

@@ -33,9 +33,9 @@ var dipsOfNodes = map[string]aDip{
 	}, untainted},
 }
 
-// TestNodeThatDips checks a node that offers less, or is not ready, for a short time. It keeps its
-// reservations, even if another pod is placed in the remaining room. If the state is permanent, the
-// node loses its reservations.
+// TestNodeThatDips checks a node that offers less, or is not ready, for a short time. The
+// reservations on the node must be kept, even if another pod is placed in the remaining room. If
+// the state is permanent, the reservations must be released.
 func TestNodeThatDips(t *testing.T) {
 	t.Parallel()
 	for name, recovers := range map[string]bool{"for a moment": true, "for good": false} {
@@ -158,7 +158,7 @@ func waitingForRoom(t *testing.T, group string, others []*corev1.Node) (*rig, *c
 	return waitingFor(t, pod("p", group, "4", 10), others, nil)
 }
 
-// waitingFor is waitingForRoom with the given preemptor p and with more objects in the cluster.
+// waitingFor is like waitingForRoom, but has the given preemptor p and more objects in the cluster.
 func waitingFor(t *testing.T, p *corev1.Pod, others []*corev1.Node, more []runtime.Object) (*rig, *corev1.Pod) {
 	t.Helper()
 	objects := append([]runtime.Object{node("node-0", "5")}, more...)

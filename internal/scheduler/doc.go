@@ -2,8 +2,9 @@
 // gangs whole and preempts less important work.
 //
 // The package connects the framework to packages that do not depend on it. internal/core chooses
-// placements and victims. internal/admission decides the order of workloads and keeps the causes of
-// waiting. A scheduling cycle that needs a decision has three steps:
+// placements and victims. internal/admission decides the order of queued workloads. internal/engine
+// keeps the records of workloads, with the causes of waiting. A scheduling cycle that needs a
+// decision has three steps:
 //
 //   - It updates the core's snapshot of the cluster, and takes a view of the snapshot for the
 //     preemptor (decision_view.go, with internal/snapshot).
@@ -35,34 +36,35 @@
 //   - [memberships] updates gangs whose members change. [cycles] handles the ends of cycles.
 //   - [groupWatch] and [podWatch] report changes of PodGroups and pods to the components above.
 //
-// [sources] answers questions of the snapshot, and [reporter] reports to users why pods wait. They
-// are no components, because they cause no effects in the scheduler.
+// [sources] answers questions of the snapshot, and [reporter] reports to users why pods wait. These
+// two types are no components, because they cause no effects in the scheduler.
 //
 // A member of a gang passes the extension points in this order:
 //
-//   - PreEnqueue ([Gate]) gates members until their PodGroup and minCount members exist and their
-//     queue has its turn. Then it admits one member, the leader.
+//   - PreEnqueue ([Gate]) gates members until their PodGroup and minCount members exist, and until
+//     the gang has its turn in its Queue. Then it admits one member, the leader.
 //   - PreFilter plans the whole gang on one snapshot, in the leader's cycle. In the cycles of the
 //     other members, it confines each member to its planned node.
-//   - Filter keeps reserved room from pods that must respect the reservation.
+//   - Filter rejects a node if the pod does not fit there beside the reservations that it must
+//     respect.
 //   - PostFilter applies the decision: reservations, nominations, evictions.
 //   - Reserve and Permit make members wait until minCount members have passed their cycles. If one
 //     member fails, all members release their nodes.
 //
-// Pods without a gang pass all of them except Permit. Their PreFilter only checks whether their
-// queue blocks them, and whether any node can have room. Their decision is made in PostFilter,
-// where kube-scheduler has DefaultPreemption.
+// Pods without a gang pass all of these extension points except Permit. Their PreFilter only checks
+// whether their queue blocks them, and whether any node can have room. Their decision is made in
+// PostFilter, where kube-scheduler has DefaultPreemption.
 //
 // Workloads are retried in three ways. Cluster events retry the member that plans for its gang
 // (queue.go). Informers retry workloads when pods and PodGroups are added or deleted (watch.go,
-// group_watch.go). The waiting list retries a workload when the cause of its waiting ends
-// (loop.go). docs/architecture.md follows a gang through all of this.
+// group_watch.go). The waiting list, which records why each workload waits, retries a workload when
+// the cause ends (loop.go). docs/architecture.md follows a gang through all of this.
 //
 // Some words in this package have a fixed meaning:
 //
 //   - A workload is a single pod or a gang.
-//   - A reservation is room on a node that is set aside for a pod until the pod is bound. Older
-//     names in the code call it a promise.
+//   - A reservation is room on a node that is set aside for a pod until the pod is bound. Some
+//     identifiers use the older word promise.
 //   - A turn is the permission of a workload to pass from its Queue to the scheduler's queue.
 //   - An order is a Decision with everything that its evictions need; its outcome is the result.
 //   - A plan assigns a node to each member of a gang. Each member confirms its node in its own

@@ -38,8 +38,9 @@ func TestGangInOneRack(t *testing.T) {
 	}
 }
 
-// TestGangPrefersOneRack checks a gang that prefers to share a rack. It shares one if that costs
-// nothing. A replaced member returns to the rack. If no rack has enough room, the gang spreads.
+// TestGangPrefersOneRack checks a gang that prefers to share a rack. The gang must share a rack if
+// that costs nothing. A replaced member must return to this rack. If no rack has enough room, the
+// members may be in several racks.
 func TestGangPrefersOneRack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, racked("a", "b", "a", "b", "c")...)

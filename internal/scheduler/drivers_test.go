@@ -39,7 +39,8 @@ func executor(name, application string) *corev1.Pod {
 }
 
 // TestDriversLeaveRoomForWorkers creates four drivers at once in a cluster with room for four pods.
-// Two drivers are placed and get their executors. The other two follow when these applications end.
+// Only two drivers may be placed at first, so that they get their executors. The other two drivers
+// must follow when the first two applications end.
 func TestDriversLeaveRoomForWorkers(t *testing.T) {
 	t.Parallel()
 	// The machine may be slow, so the timeout of drivers must not end during the test.
@@ -156,8 +157,8 @@ func TestDriverIsRetried(t *testing.T) {
 	}
 }
 
-// TestDriverThatFindsNoRoom checks that a driver without room does not block other drivers. Once it
-// is bound, it counts.
+// TestDriverThatFindsNoRoom checks that a driver without room does not block other drivers. When
+// the driver is bound, it must count for the bound.
 func TestDriverThatFindsNoRoom(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))

@@ -37,8 +37,8 @@ func (s *stepper) step(ev engine.Event) []engine.Effect {
 	return effects
 }
 
-// stepUnderLock is step for callers under the lock of the queue. The main loop applies the effects
-// later.
+// stepUnderLock is like step, for callers under the lock of the scheduler's queue. The main loop
+// applies the effects later.
 func (s *stepper) stepUnderLock(ev engine.Event) {
 	if effects := s.engine.Step(s.clock.Now(), ev); len(effects) > 0 {
 		s.postponed.add(effects)

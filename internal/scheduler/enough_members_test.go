@@ -29,8 +29,9 @@ func TestSmallMemberThatComesWhileVictimsLeave(t *testing.T) {
 	}
 }
 
-// TestSurplusDelaysNoGang checks a gang whose nodes all have terminating pods. Once the first of
-// them is gone, enough members have room, so the gang starts. Its surplus waits for the other node.
+// TestSurplusDelaysNoGang checks a gang whose nodes all have terminating pods. When the first
+// terminating pod is gone, enough members have room, so the gang must start. The surplus must wait
+// for the other node.
 func TestSurplusDelaysNoGang(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"v-0", "v-1"} {

@@ -67,13 +67,13 @@ type want struct {
 }
 
 // wantedFor is the lifetime of a cached result. It is short because any pod may change the usage of
-// a queue at its limit, and no event reports that.
+// a queue at its limit, and no event reports such a change.
 const wantedFor = 20 * time.Millisecond
 
-// asks reports whether an order is wanted, from the cache or from isWanted. A cached result is
-// valid only if the preemptor's reservations have not changed since. asks holds its lock while it
-// calls isWanted, so that concurrent callers share the result. Therefore, isWanted must not call
-// asks.
+// asks reports whether an order is still wanted. It uses the cached result, or else calls isWanted.
+// A cached result is valid only if the preemptor's reservations have not changed since. asks holds
+// its lock while it calls isWanted, so that concurrent callers share the result. Therefore,
+// isWanted must not call asks.
 func (w *wants) asks(order *eviction.Order, promised []*engine.Reservation, clk clock.PassiveClock, isWanted func() bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,8 +127,8 @@ func (p *Plugin) isGuarded(group types.NamespacedName) bool {
 }
 
 // surplusIn returns the groups that a min-runtime protects and that lose only surplus members,
-// according to the snapshot of the decision. For these groups, the eviction checks before each pod
-// that surplus is left, because the group may have lost other members since.
+// according to the snapshot of the decision. Such a group may lose other members after the
+// decision. So the eviction checks before each pod whether the group still has surplus.
 func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) []types.NamespacedName {
 	guarded := slices.DeleteFunc(slices.Clone(groups), func(group types.NamespacedName) bool { return !p.isGuarded(group) })
 	if len(guarded) == 0 {

@@ -78,8 +78,8 @@ func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *core
 	short, nowhere := v.Cluster.ShortOf(p.input(&pre, v, classes))
 	if !nowhere || v.LacksResource() {
 		if !promised {
-			// A node may have room now. Or no node has the resource, but a DeviceClass may map it
-			// to devices. The filters check that.
+			// Let the filters decide. A node may have room now, or a DeviceClass may map a resource
+			// that no node has to devices.
 			p.unschedulable.asks.Delete(a)
 		}
 		return nil
@@ -118,9 +118,9 @@ func (p *Plugin) filtersResources() bool {
 	return false
 }
 
-// besideReserved returns a message like insufficient. nodes maps each resource to the number of
-// nodes that lack it. The message counts nodes separately if their free room suffices but is
-// reserved for other pods.
+// besideReserved returns a message in the form of the function insufficient. nodes maps each
+// resource to the number of nodes that lack it. If the free room of a node suffices but is reserved
+// for other pods, the message counts the node separately.
 func besideReserved(nodes map[string]int, d *core.Decision) string {
 	reserved := 0
 	for _, out := range d.NodesOut {
@@ -138,8 +138,8 @@ func besideReserved(nodes map[string]int, d *core.Decision) string {
 	return strings.TrimSuffix(fmt.Sprintf("%d node(s) %s, %s", reserved, core.ReservedRoom, insufficient(nodes)), ", ")
 }
 
-// insufficient returns a message with the number of nodes that lack each resource. The words are
-// the words of NodeResourcesFit.
+// insufficient returns a message with the number of nodes that lack each resource. The message has
+// the same words as the message of the in-tree plugin NodeResourcesFit.
 func insufficient(nodes map[string]int) string {
 	reasons := make([]string, 0, len(nodes))
 	for resource, n := range nodes {

@@ -44,7 +44,8 @@ func (r *rig) says(name string) string {
 }
 
 // TestFastReject checks a pod with the same requests as an earlier pod that found no room. The
-// filters must not run for it, and its victims and messages must be as with the filters.
+// filters must not run for the pod, but its victims and messages must be the same as if the filters
+// had run.
 func TestFastReject(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "2")...)

@@ -66,7 +66,8 @@ func apart(s *seeker) { s.apart = true }
 // beside is an option of restrictFilter that makes a pod avoid the room for lost members of gangs.
 func beside(kept []*engine.Reservation) func(*seeker) { return func(s *seeker) { s.kept = kept } }
 
-// wasKeptOut reports whether a cycle kept its pod from room for lost members of gangs.
+// wasKeptOut reports whether the pod of a cycle had to avoid room that is kept for lost members of
+// gangs.
 func wasKeptOut(state fwk.CycleState) bool {
 	data, err := state.Read(seekerKey)
 	if err != nil {
@@ -107,8 +108,8 @@ func confinedTo(state fwk.CycleState) string {
 }
 
 // Filter rejects a node if the pod does not fit beside the reservations that it must respect. It
-// also rejects all nodes except the planned one for a member with a plan. This is needed because
-// the framework may try the node of an earlier nomination first.
+// also rejects all nodes except the planned one for a member with a plan. The check of the planned
+// node is needed because the framework may try the node of an earlier nomination first.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	data, err := state.Read(seekerKey)
 	if err != nil {

@@ -41,8 +41,8 @@ func (in *Inputs) informerOfFinished(handle framework.Framework) (pods cache.Sha
 func (pw *podWatch) watchFinished() (cache.InformerSynced, error) {
 	handler, err := pw.finished.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: pw.memberFinished,
-		// The informer reports an update if a finished pod was replaced by a pod of the same name
-		// while the watch was interrupted.
+		// While the watch is interrupted, a finished pod may be replaced by a pod of the same name.
+		// The informer then reports an update.
 		UpdateFunc: func(before, now any) {
 			was, ok := before.(*corev1.Pod)
 			if is, known := now.(*corev1.Pod); ok && known && was.UID != is.UID {

@@ -330,8 +330,8 @@ func TestGangThatCannotBeDecidedOn(t *testing.T) {
 }
 
 // TestNobodyIsPlacedBesideThoseWhoGo checks a new member while the other members of its gang
-// terminate. It must not be placed: it would soon be alone, and would use room that a preemptor
-// waits for.
+// terminate. The new member must not be placed: it would soon be alone, and would use room that a
+// preemptor waits for.
 func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 	t.Parallel()
 	begin := map[string]func(r *rig, g *gang.Group, going []*corev1.Pod) (end func()){
@@ -387,8 +387,8 @@ func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 }
 
 // TestMemberBoundMeanwhile checks a member that is bound after the members were listed for a
-// decision. It must count as placed, because otherwise a surplus member would count as needed and
-// would preempt.
+// decision. The bound member must count as placed. Otherwise a surplus member would count as
+// needed, and would preempt.
 func TestMemberBoundMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "3")...)

@@ -53,9 +53,9 @@ const GateName = "ReprieveGate"
 //
 // Gate is separate from Plugin because of the events that each registers. At each registered event,
 // the scheduler's queue asks the plugin that gated a pod whether to retry the pod. Plugin registers
-// deletions of pods, so it would be asked about thousands of gated pods for each of thousands of
-// victims. Gate registers only updates of the gated pod itself. After other changes, the informers'
-// handlers and the main loop retry gated pods.
+// deletions of pods. So for each of thousands of deleted victims, the queue would ask Plugin about
+// thousands of gated pods. Gate registers only updates of the gated pod itself. After other
+// changes, the informers' handlers and the main loop retry gated pods.
 type Gate struct{ sched *Scheduler }
 
 var (
@@ -75,7 +75,8 @@ func AddGate(profiles []config.KubeSchedulerProfile) {
 			return func(p config.Plugin) bool { return p.Name == name }
 		}
 		ours := slices.ContainsFunc(slices.Concat(plugins.MultiPoint.Enabled, plugins.PostFilter.Enabled), named(Name))
-		// Plugin was once the PreEnqueue plugin, so old configurations may name it here.
+		// In earlier versions, Plugin was the PreEnqueue plugin, so an old configuration may name
+		// Plugin here.
 		plugins.PreEnqueue.Enabled = slices.DeleteFunc(plugins.PreEnqueue.Enabled, named(Name))
 		if ours && !slices.ContainsFunc(plugins.PreEnqueue.Enabled, named(GateName)) {
 			plugins.PreEnqueue.Enabled = append(plugins.PreEnqueue.Enabled, config.Plugin{Name: GateName})
@@ -171,8 +172,8 @@ func (gs *gates) pod(pod *corev1.Pod) *fwk.Status {
 	return gated(string(a))
 }
 
-// blockGroup records why the group of a pod is blocked. The group and the pod leave their queue, so
-// that other workloads do not wait for them.
+// blockGroup records why the group of a pod is blocked. It also removes the group and the pod from
+// the queued work, so that other workloads do not wait for them.
 func (gs *gates) blockGroup(key types.NamespacedName, pod *corev1.Pod, verdict gang.Verdict) {
 	gs.gangs.SetVerdict(gangKey(key), verdict)
 	gs.turns.Forget(gangKey(key))

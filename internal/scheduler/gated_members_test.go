@@ -41,7 +41,7 @@ func TestMembersThatLackAnother(t *testing.T) {
 
 // TestLeaderThatIsGatedWhileItWaits checks a gang with surplus that waits for room. While it waits,
 // the ResourceClaim of its leader is deleted, so another plugin gates the leader. The other members
-// must be placed without it.
+// must be placed without the leader.
 func TestLeaderThatIsGatedWhileItWaits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))

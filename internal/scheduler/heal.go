@@ -50,8 +50,8 @@ type healing struct {
 }
 
 // isKeptFrom reports whether a workload must not use the room that is kept for the gang. A workload
-// with a higher priority may use it. A workload of another queue may use it too, because the turns
-// of queues decide which queue gets room.
+// with a higher priority may use it. A workload of another queue may also use it, because the turns
+// of the queues decide which queue gets room.
 func (one *healing) isKeptFrom(from workload.Standing) bool {
 	otherQueue := one.standing.Queue != "" && from.Queue != "" && one.standing.Queue != from.Queue
 	return one.standing.Priority >= from.Priority && !otherQueue
@@ -107,7 +107,8 @@ func (lm *lostMembers) placeholdersOf(g *gang.Group, members *gang.Members, miss
 	for i := len(out); i < missing; i++ {
 		at := slices.IndexFunc(members.Assigned, func(pod *corev1.Pod) bool { return parts.IsShort(parts.Of(pod), have) })
 		if at < 0 {
-			// No placed member belongs to a part that needs more members.
+			// There is no member to copy: no placed member belongs to a part that needs more
+			// members.
 			break
 		}
 		have[parts.Of(members.Assigned[at])]++
@@ -127,7 +128,7 @@ func copyOf(g *gang.Group, member *corev1.Pod, i int) *corev1.Pod {
 	return out
 }
 
-// isHealing reports whether a pod belongs to a degraded gang; see healing.
+// isHealing reports whether a pod belongs to a degraded gang. The method healing lists these gangs.
 func (lm *lostMembers) isHealing(pod *corev1.Pod) bool {
 	if !lm.gangs.MayLack() {
 		return false
@@ -137,11 +138,11 @@ func (lm *lostMembers) isHealing(pod *corev1.Pod) bool {
 }
 
 // keptForLost returns the room that a workload must leave to the missing members of other gangs.
-// own is the group of the workload, and asks one of its pods. The room is chosen on nodes where it
-// hinders the pod least.
+// The argument own is the group of the workload, and asks is one of its pods. The room is chosen on
+// nodes where it hinders this pod least.
 //
-// A degraded gang leaves room only to degraded gangs that come before it. So one of several
-// degraded gangs becomes whole first.
+// A degraded gang must leave room only to degraded gangs that are more important. So of several
+// degraded gangs, the most important one becomes whole first.
 func (p *Plugin) keptForLost(
 	own types.NamespacedName, asks *corev1.Pod, from workload.Standing,
 ) ([]*engine.Reservation, error) {
@@ -176,7 +177,7 @@ func (p *Plugin) keptForLost(
 	return k.kept, nil
 }
 
-// keptFromSingle is keptForLost for a pod that is scheduled alone.
+// keptFromSingle is like keptForLost, for a pod that is scheduled alone.
 func (p *Plugin) keptFromSingle(pod *corev1.Pod) ([]*engine.Reservation, error) {
 	if !p.sched.gangs.MayLack() {
 		return nil, nil

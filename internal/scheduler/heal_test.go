@@ -63,7 +63,7 @@ func TestLostMemberComesBackFirst(t *testing.T) {
 }
 
 // TestMembersThatHealSortFirst checks that the replacement of a lost member sorts before other pods
-// of its priority, even if no room is kept. This ends when the gang is whole.
+// of its priority, even if no room is kept. When the gang is whole, its members must sort as usual.
 func TestMembersThatHealSortFirst(t *testing.T) {
 	t.Parallel()
 	r, filler := shortGang(t, "0s")
@@ -78,8 +78,8 @@ func TestMembersThatHealSortFirst(t *testing.T) {
 }
 
 // TestRoomIsKeptForALostMember checks that room is kept for a lost member without a replacement,
-// until healTimeout. Pods of equal priority cannot use it. They can use it at once if the gang is
-// deleted or needs fewer members.
+// until healTimeout. Pods of equal priority must not use this room. If the gang is deleted or needs
+// fewer members, these pods may use the room at once.
 func TestRoomIsKeptForALostMember(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

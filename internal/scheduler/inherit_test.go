@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
-// TestWhatIsInherited checks the nominations that a new leading scheduler finds. It turns the valid
-// ones into reservations, and deletes the others in memory and in the API.
+// TestWhatIsInherited checks the nominations that a new leading scheduler finds. The leader must
+// turn the valid nominations into reservations, and delete all others in memory and in the API.
 func TestWhatIsInherited(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

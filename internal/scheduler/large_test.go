@@ -13,8 +13,8 @@ import (
 // pending events, the fake client fails.
 const crowd = 40
 
-// dissolve deletes the pods one by one, and waits until no state of the gang remains. next returns
-// the index of the next pod to delete.
+// dissolve deletes the pods one by one, and waits until no state of the gang remains. The function
+// next returns the index of the next pod to delete.
 func (r *rig) dissolve(next func(left []*corev1.Pod) int, pods []*corev1.Pod) {
 	r.t.Helper()
 	for len(pods) > 0 {

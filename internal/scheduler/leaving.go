@@ -30,8 +30,9 @@ func (ds *departures) sweep(now time.Time) {
 	}
 }
 
-// stays retries and returns the workloads that count on the end of a pod that will not terminate.
-// It does nothing if the pod is terminating or gone. pod may be an old version from a snapshot.
+// stays handles a pod that will not terminate after all. It retries and returns the workloads that
+// wait for the end of the pod. It does nothing if the pod is terminating or gone. pod may be an old
+// version from a snapshot.
 func (ds *departures) stays(pod *corev1.Pod) []workload.Key {
 	now, err := ds.index.Pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || now.UID != pod.UID || ds.placements.IsLeaving(now) {

@@ -7,8 +7,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/leaving"
 )
 
-// TestLivingVictimIsCountedAgain checks a pod that keeps running although its eviction began. It
-// counts as running again, and the preemptors that wait for it look for other room.
+// TestLivingVictimIsCountedAgain checks a pod that keeps running although its eviction began. The
+// pod must count as running again, and preemptors that wait for the pod must look for other room.
 func TestLivingVictimIsCountedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)

@@ -24,7 +24,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// again turns a pod into a new pod with the same name and another UID.
+// again returns a new pod with the same name as the given pod and another UID.
 func again(p *corev1.Pod) *corev1.Pod {
 	p.UID += "-again"
 	return p
@@ -134,7 +134,7 @@ func TestNothingIsPromisedToThoseWhoHaveLeft(t *testing.T) {
 }
 
 // TestPlanForThoseWhoHaveLeft checks that a member that is deleted during planning is not in the
-// plan. Other members would wait for it.
+// plan. If it were, the other members would wait for it forever.
 func TestPlanForThoseWhoHaveLeft(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -378,8 +378,9 @@ func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 	}
 }
 
-// TestThoseWhoHaveLeftAreNotThrough checks a member that is deleted in its cycle. It stays assumed
-// until the framework forgets it. It must not count for the next gang of the same name.
+// TestThoseWhoHaveLeftAreNotThrough checks a member that is deleted in its cycle. The member stays
+// assumed until the framework forgets it. In this time, it must not count for the next gang of the
+// same name.
 func TestThoseWhoHaveLeftAreNotThrough(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -411,7 +412,7 @@ func TestThoseWhoHaveLeftAreNotThrough(t *testing.T) {
 }
 
 // TestPlanIsTakenBackBeforePermit checks a member whose gang loses its plan before the member
-// reaches Permit. It must not wait there, because no other members will come.
+// reaches Permit. The member must not wait at Permit, because no other members will come.
 func TestPlanIsTakenBackBeforePermit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)

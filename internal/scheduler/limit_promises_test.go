@@ -6,8 +6,8 @@ import (
 )
 
 // TestPromiseAtTheLimit checks that a reservation of less important work does not block more
-// important work of the same queue. The reservation is released only if the limit has no room for
-// both.
+// important work of the same queue. The reservation must be released only if the limit has no room
+// for both.
 func TestPromiseAtTheLimit(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

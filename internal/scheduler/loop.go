@@ -130,15 +130,15 @@ func (gs *gates) waitsForTurn(pod *corev1.Pod) bool {
 	claim := gs.ledger.ClaimOf(pod)
 	name, key := claim.Queue, gs.index.KeyOf(pod)
 	if name == "" || claim.Bar != (gang.Verdict{}) {
-		// The pod may have belonged to a queue before.
+		// Remove the pod from the list of queued work: it may have belonged to a queue before.
 		gs.turns.Forget(key)
 		return false
 	}
 	if len(gs.reserved.Of(key)) > 0 || key.Gang && gs.placements.AwaitsNeeded(key) {
 		// A gang that runs in part needs no turn, because its placed members are useless until it
-		// is whole. It may still be queued: for its surplus, after a recall, or from the time
-		// before this scheduler led. Nothing has retried the gang while it was queued, so retry it
-		// here.
+		// is whole. Such a gang may still be queued: for its surplus, after a recall, or since the
+		// time before this scheduler was the leader. No event retried the gang while it was queued,
+		// so retry it here.
 		if gs.turns.TurnOf(key, name) == admission.Admitted {
 			return false
 		}

@@ -11,7 +11,8 @@ import (
 )
 
 // TestGroupThatGoes checks a preemptor whose victims are all members of a group on one node. The
-// preemptor is placed as soon as any one of them is gone.
+// room of one victim is enough, so the preemptor must be placed as soon as any of the victims is
+// gone.
 func TestGroupThatGoes(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {

@@ -88,8 +88,9 @@ func turnsMoreAway(before, after any) bool {
 }
 
 // noteDips records a dip if a node offers less than before or has a temporary taint; see dips. If
-// the dip lasts, the main loop reviews the node's reservations later. A node that was replaced by a
-// node of the same name within one update has no dip, so its reservations are reviewed at once.
+// the dip lasts, the main loop reviews the node's reservations later. If one update replaces the
+// node by another node of the same name, there is no dip. The reservations are then reviewed at
+// once.
 func (ns *nodeWatch) noteDips(before, after any) {
 	old, ok1 := before.(*corev1.Node)
 	now, ok2 := after.(*corev1.Node)
@@ -170,7 +171,7 @@ func (ns *nodeWatch) loseNode(key workload.Key, why string) {
 }
 
 // waitingOnLost returns the gangs with a member at Permit whose node no longer accepts it, each
-// with the reason. A bound member on such a node would need a replacement at once.
+// with the reason. Such a member must not be bound, because it would need a replacement at once.
 func (ns *nodeWatch) waitingOnLost() map[types.NamespacedName]string {
 	lost := make(map[types.NamespacedName]string)
 	ns.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {

@@ -307,7 +307,7 @@ func TestNodeLostDuringAnEviction(t *testing.T) {
 		if !r.sched.reserved.Has(string(p.UID)) {
 			t.Error("The promise has ended, with calls under way")
 		}
-		// All API calls of the order succeed. The reservation must be released anyway.
+		// The reservation must be released even though all API calls of the order succeed.
 		r.finish(0, eviction.Outcome{})
 		if r.sched.reserved.Has(string(p.UID)) {
 			t.Error("The promise goes on")

@@ -55,9 +55,9 @@ func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle
 	return out
 }
 
-// nominated returns a PostFilter result with the reserved node of a pod. Without the result, the
-// framework would keep the nomination from the start of the cycle, although its reservation may
-// have been released since.
+// nominated returns a PostFilter result with the reserved node of a pod. Without this result, the
+// framework would keep the nomination that the pod had at the start of the cycle. But the
+// reservation behind that nomination may have been released since.
 func (p *Plugin) nominated(pod *corev1.Pod) *fwk.PostFilterResult {
 	return p.show(p.sched.index.KeyOf(pod), pod, p.sched.reserved.NodeOf(string(pod.UID)))
 }
@@ -150,7 +150,8 @@ func (nm *nominations) reservedOn(node string, uid types.UID) *engine.Reservatio
 //
 // The plan satisfies the constraints both with all reserved pods and without them. With the
 // nominations, the framework would count the reserved pods of the node, but not the reserved pods
-// of other nodes. So it might find the pods skewed. Filter keeps the room of the other pods.
+// of other nodes. Then the spread might seem more skewed than it is. Filter keeps the room of the
+// other pods.
 func (nm *nominations) hide(pod *corev1.Pod, node string) {
 	if !slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule }) {
 		return

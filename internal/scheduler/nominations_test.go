@@ -103,8 +103,8 @@ func TestNominationOfOneThatIsDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nodes(1, "3")...)
-			// The nomination of this pending pod is valid and keeps its room. It makes the
-			// scheduler look at the nominations of the node.
+			// Add a valid nomination of a pending pod, which keeps its room. Because of this
+			// nomination, the scheduler looks at the nominations of the node.
 			waits := pod("waits", "", "1", 5)
 			waits.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/stays"}}
 			waits.Status.NominatedNodeName = "node-0"

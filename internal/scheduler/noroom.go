@@ -33,8 +33,8 @@ type equals struct {
 type noRoomDecision struct {
 	decision core.Decision
 	changes  snapshot.Changes
-	// respected maps each pod whose reservation excluded the preemptor to the node of the
-	// reservation.
+	// respected has the reservations that excluded the preemptor: it maps each pod with such a
+	// reservation to the reserved node.
 	respected map[types.UID]string
 	// promised are all pods with reservations.
 	promised sets.Set[types.UID]
@@ -100,7 +100,8 @@ func (p *Plugin) equalsOf(pre *preemptor, v *decisionView) (equals, bool) {
 //
 //   - A pod or a reservation that the decision counted has ended.
 //   - A node has changed, or a protection has ended.
-//   - Anything has changed, if the permitted victims depend on queues or on the surplus of gangs.
+//   - Any fact in the snapshot has changed, if the permitted victims depend on queues or on the
+//     surplus of gangs.
 //
 // Changes that only use more room do not matter.
 func (r *noRoomDecision) holds(p *Plugin, pre *preemptor, v *decisionView) bool {

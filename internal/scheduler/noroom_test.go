@@ -17,8 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// plainYAML is a profile with in-tree plugins and this plugin only, so that the cache knows the
-// inputs of all filters.
+// plainYAML is a profile with only in-tree plugins and Reprieve. In such a profile, the scheduler
+// knows the inputs of all filters, so it caches decisions without room.
 var plainYAML = strings.NewReplacer(", {name: SlowPreBind}", "", ", {name: Refusing}", "").Replace(schedulerYAML)
 
 // searches returns the number of searches so far that found no room.
@@ -50,8 +50,8 @@ func (r *rig) counted(counter, label, value string) (sum int) {
 }
 
 // TestReplacementsAreNotSearchedForAgain checks the replacements of victims, for which there is
-// nothing to preempt. They are retried on every change, but a search runs only after changes that
-// may make room.
+// nothing to preempt. The replacements are retried on every change, but a search must run only
+// after changes that may free room.
 func TestReplacementsAreNotSearchedForAgain(t *testing.T) {
 	t.Parallel()
 	const victims = 8

@@ -73,7 +73,7 @@ func TestDriverThatRestarts(t *testing.T) {
 	}
 }
 
-// waitingForDevice is waitingForRoom with a device on each of two nodes, and a preemptor that
+// waitingForDevice is like waitingForRoom, but each of two nodes has a device, and the preemptor
 // claims one.
 func waitingForDevice(t *testing.T, group string) (*rig, *corev1.Pod) {
 	t.Helper()

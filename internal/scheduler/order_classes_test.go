@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestOrderNamesClasses checks the PriorityClasses in an order. The class of a group counts for its
-// members, and a deleted class counts as none.
+// TestOrderNamesClasses checks the PriorityClasses in an order. Members must have the class of
+// their group, and a deleted class must count as no class.
 func TestOrderNamesClasses(t *testing.T) {
 	t.Parallel()
 	class := func(name string) *schedulingv1.PriorityClass {

@@ -128,8 +128,8 @@ func TestMembersThatMindEachOther(t *testing.T) {
 	}
 }
 
-// TestSamePlanIsNotMadeForEver checks a gang whose plan is rejected twice at the same member. It
-// must not be planned again until something changes.
+// TestSamePlanIsNotMadeForEver checks a gang whose plan is rejected twice at the same member. The
+// gang must not be planned again until the cluster changes.
 func TestSamePlanIsNotMadeForEver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -214,7 +214,8 @@ func TestPlanThatIsRefusedForEver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"), node("node-1", "1"))
 	g := r.gangOf("g", 2, 0)
-	// The larger member is first. It waits at Permit when the other member is rejected.
+	// The larger member comes first in the plan. So it waits at Permit when the other member is
+	// rejected.
 	all := []*corev1.Pod{pod("g-0", "g", "2", 0), pod("g-1", "g", "1", 0)}
 	for i, p := range all {
 		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: fmt.Sprintf("node-%d", i)}

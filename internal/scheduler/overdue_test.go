@@ -134,8 +134,8 @@ func TestOverdueAt(t *testing.T) {
 	}
 }
 
-// TestOverdueIsNoRoom checks a preemptor whose only possible room is used by an overdue pod. Its
-// reservation is released, and the message names the overdue pod.
+// TestOverdueIsNoRoom checks a preemptor whose only possible room is used by an overdue pod. The
+// reservation of the preemptor must be released, and its message must name the overdue pod.
 func TestOverdueIsNoRoom(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -228,9 +228,9 @@ func TestOverdueIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestLongGraceCountsInTheQueue checks a pod that was deleted with a grace period of 31 years. It
-// counts as usage and demand of its queue from the start, so another queue can reclaim its quota at
-// once. Preemptors on the pod's node still wait for the pod.
+// TestLongGraceCountsInTheQueue checks a pod that was deleted with a grace period of 31 years. The
+// pod must count as usage and demand of its queue from the start, so that another queue can reclaim
+// its quota at once. Preemptors on the pod's node still wait for the pod.
 func TestLongGraceCountsInTheQueue(t *testing.T) {
 	t.Parallel()
 	const years = 1_000_000_000

@@ -1,8 +1,8 @@
 package scheduler
 
 // exceedsNodes reports whether a preemptor without room does not fit even on empty nodes. Such a
-// preemptor is not retried when a pod is deleted. If it were, each deletion in any namespace would
-// cost one cycle for each oversized workload of one tenant.
+// preemptor is not retried when a pod is deleted. Otherwise, each deletion in any namespace would
+// cost one cycle for every oversized workload of a tenant.
 //
 // exceedsNodes returns false if it cannot know the result:
 //

@@ -76,7 +76,8 @@ func eachLostPart(t *testing.T, args string, run func(t *testing.T, of *lostPart
 }
 
 // TestLostPart checks a gang that lost the only member of a part, although it has minCount members.
-// It is degraded: the room is kept for the replacement, and the pod of equal priority waits.
+// The gang must count as degraded: the room is kept for the replacement, and a pod of equal
+// priority waits.
 func TestLostPart(t *testing.T) {
 	t.Parallel()
 	eachLostPart(t, "{gang: {healTimeout: 1h, staleTimeout: 0s}}", func(t *testing.T, of *lostPart) {
@@ -90,8 +91,8 @@ func TestLostPart(t *testing.T) {
 	})
 }
 
-// TestLostPartGoesStale checks that such a gang becomes stale and gives up its room if no
-// replacement finds room.
+// TestLostPartGoesStale checks a gang that lost the only member of a part. If no replacement finds
+// room, the gang must become stale and give up its room.
 func TestLostPartGoesStale(t *testing.T) {
 	t.Parallel()
 	eachLostPart(t, "{gang: {healTimeout: 0s, staleTimeout: 1s}}", func(t *testing.T, of *lostPart) {

@@ -27,8 +27,8 @@ func (r *rig) carriedOut(orders ...int) {
 }
 
 // TestSpreadBesidePromised checks pods with spread constraints and reservations in several zones.
-// They must be placed one after the other. A filter that counted the nominations of only one node
-// would find them skewed.
+// All of them must be placed, one after the other. A filter that counted the nominations of only
+// one node would reject them as skewed.
 func TestSpreadBesidePromised(t *testing.T) {
 	t.Parallel()
 	zone := func(name, zone string) *corev1.Node {
@@ -72,9 +72,9 @@ func TestSpreadBesidePromised(t *testing.T) {
 	}
 }
 
-// TestRefusedWhereItIsPromised checks a pod that is rejected on its reserved node. It keeps the
-// reservation after the first rejection, because the rejecting plugin may not know yet that the
-// victims are gone. A second rejection releases it.
+// TestRefusedWhereItIsPromised checks a pod that is rejected on its reserved node. After the first
+// rejection, the pod must keep the reservation, because the rejecting plugin may not know yet that
+// the victims are gone. The second rejection must release the reservation.
 func TestRefusedWhereItIsPromised(t *testing.T) {
 	t.Parallel()
 	for name, times := range map[string]int{"once": 1, "for good": 100} {

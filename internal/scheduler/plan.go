@@ -50,8 +50,8 @@ type preemptor struct {
 	// keptOut names a pending member that other plugins block, with the reason; "" if there is
 	// none.
 	keptOut string
-	// atLimit is true if the pods do not fit below the limit of their queue now. Then all victims
-	// must terminate first, whichever node they are on.
+	// atLimit is true if the pods do not fit below the limit of their queue now. In this case, the
+	// preemptor must wait for all victims, on any node.
 	atLimit bool
 	// pause is the time without preemptions for this preemptor, with the reason; nil if it may
 	// preempt.
@@ -212,8 +212,8 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *decisionView, c
 	return p.recordInputs(made), nil
 }
 
-// input converts the preemptor for the core. Resources that no node has are counted together, in
-// the view's spare resource.
+// input converts the preemptor for the core. The resources that no node has are added up in one
+// place: the view's spare resource.
 func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class) *core.Preemptor {
 	input := &core.Preemptor{
 		Namespace: pre.key.Namespace, Name: pre.key.Name, UID: string(pre.uid), Gang: pre.key.Gang,

@@ -156,8 +156,8 @@ func TestTurnThatComesWhileTurnedAway(t *testing.T) {
 		r.sched.turns.Enter(admission.Waiter{Key: first, Queue: "a", Priority: 9}, r.sched.clock.Now())
 		r.sched.turns.Forget(podKey(p))
 		r.eventually("another one's has", isUnderway(first))
-		// The recall takes up to a second. In this time, the pod may be placed, which is correct as
-		// well.
+		// The recall takes up to a second. If the pod is placed in this time, the result is also
+		// correct.
 		r.sched.turns.Pass(admission.Waiter{Key: podKey(p), Queue: "a"}, r.sched.clock.Now())
 		r.sched.turns.Recall(func(string) bool { return false })
 		if r.cycle(); turnedAway {

@@ -65,7 +65,7 @@ func TestPassesWherePlenty(t *testing.T) {
 }
 
 // TestTurnsWhereNotPlenty checks that pods that were admitted without turns are recalled when room
-// becomes scarce. Then each queue gets its share.
+// becomes scarce. After the recall, each queue must get its share.
 func TestTurnsWhereNotPlenty(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)

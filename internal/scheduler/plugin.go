@@ -84,8 +84,9 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 const decisionKey fwk.StateKey = Name + "/decision"
 
 // rejectionKey is the key, in the state of a cycle, of the reason why PostFilter must not preempt.
-// Such a reason would also reject the other members of the gang. For example, the queue has no
-// room, it is not the workload's turn, or a member is about to return to the queue.
+// Such a reason concerns the whole workload, so it would also reject the other members of a gang.
+// For example, the queue has no room, it is not the workload's turn, or a member is about to return
+// to the queue.
 const rejectionKey fwk.StateKey = Name + "/turned-down"
 
 const (
@@ -98,7 +99,7 @@ const (
 	// version of the pod.
 	groupHasChanged = "the group of the pod has changed"
 	// notPlanned is the reason for a gang if too few of its members can be scheduled. It is also
-	// the reason for a member that was rejected before its gang was planned.
+	// the reason for a member that was rejected in its cycle before the gang was planned.
 	notPlanned = "the gang has not been planned"
 )
 

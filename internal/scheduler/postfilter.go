@@ -55,9 +55,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		p.measure(made)
 		p.sched.turns.TurnFailed(made.pre.key)
 		if p.sched.nominations.dropInflated() || p.dropInTheWay(made, pod) || p.widenSearch(ctx, state, made, pod) {
-			// The decision finds free room, but the cycle did not, for one of two reasons. The
-			// framework counted a nomination that is outdated or ranks lower than the pod. Or the
-			// pod was confined to one node and fits on another.
+			// The decision finds free room, but the filters of the cycle did not, for one of two
+			// reasons. Either the framework counted a nomination that is outdated or ranks lower
+			// than the pod. Or the cycle confined the pod to one node, and the pod fits on another.
 			p.sched.retries.activate(pod)
 		}
 		if wasKeptOut(state) {
@@ -136,8 +136,8 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 }
 
 // releaseDevices releases devices that tie members to nodes without room. The calls run in a
-// goroutine, and the gang is gated until they end. Otherwise the gang could be planned during the
-// calls, and members could be bound with devices that are being released.
+// goroutine, and the gang is gated until they end. If the gang were planned during the calls,
+// members could be bound with devices that are being released.
 func (p *Plugin) releaseDevices(ctx context.Context, pre preemptor) {
 	held, err := filters.FindHeldDevices(ctx, p.handle, pre.pods)
 	if err != nil {
@@ -195,9 +195,10 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 	node, planned := p.sched.gangs.PlannedNode(gangKey(g.Key), string(pod.UID))
 	switch {
 	case planned && confinedTo(state) != "" && p.sched.nominations.dropInTheWay(pod, node):
-		// The framework has copied a nomination from the API since the cycle began.
+		// Since the cycle began, the framework has copied a nomination from the API. It was in the
+		// way.
 		p.sched.retries.activate(pod)
-		return fwk.NewStatus(fwk.Unschedulable, "the framework kept the node for a pod that goes elsewhere, or stands lower; this one is tried again")
+		return fwk.NewStatus(fwk.Unschedulable, "the framework kept the node for a pod that uses another node or ranks lower; the scheduler retries this pod")
 	case planned && (confinedTo(state) != "" || p.sched.gangs.Next(gangKey(g.Key)) == string(pod.UID)):
 		if ends, dips := p.sched.dips.EndOf(node); dips {
 			p.sched.waits.WaitUntil(gangKey(g.Key), engine.RetryDue, ends)

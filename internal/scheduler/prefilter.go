@@ -58,8 +58,9 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
 	if node, planned := p.sched.gangs.PlannedNode(gangKey(key), string(pod.UID)); planned && p.sched.gangs.Next(gangKey(key)) == string(pod.UID) && !p.sched.waits.Evicting(gangKey(key)) {
-		// Every event that invalidates the plan also releases it, so the plan is valid. Checking
-		// all members again in each member's cycle would take longer than all other steps.
+		// Every event that invalidates the plan also releases it, so the plan is valid. Do not
+		// check all members again in each member's cycle: these checks would take longer than all
+		// other steps.
 		return p.confine(state, pod, node)
 	}
 	p.sched.gangs.ListsMembers(gangKey(key))
@@ -247,8 +248,8 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 }
 
 // lacksAbleMembers handles a gang if too few of its members can be scheduled. The next member that
-// arrives becomes the leader. The present members do not, because they would activate each other in
-// a loop.
+// arrives becomes the leader. The present members must not become the leader, because they would
+// activate each other in a loop.
 func (p *Plugin) lacksAbleMembers(state fwk.CycleState, pre *preemptor, leader *corev1.Pod, v gang.Verdict) {
 	p.sched.gangs.Yield(pre.key, string(leader.UID))
 	p.sched.turns.Decided(pre.key)
@@ -288,7 +289,7 @@ func tooFew(pre *preemptor) gang.Verdict {
 
 // decideGang makes the decision for as many members as the limits of the queue allow. If the limits
 // allow too few members, it returns a verdict. In that case, the decision evicts work that counts
-// for the limit; it is nil if such evictions do not help.
+// for the limit. The decision is nil if such evictions do not help.
 func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision, gang.Verdict, error) {
 	if len(pre.rounds) > 0 {
 		return p.decideRounds(ctx, pre)

@@ -69,7 +69,7 @@ func TestOwnPriorityWithoutWorkloads(t *testing.T) {
 }
 
 // TestVictimsOfAnotherProfile checks that the profile of the victim decides whether the victim is
-// evicted as a gang. The profile of the preemptor does not matter.
+// evicted as a gang. The profile of the preemptor must have no effect.
 func TestVictimsOfAnotherProfile(t *testing.T) {
 	t.Parallel()
 	const byPods = `- schedulerName: by-pods

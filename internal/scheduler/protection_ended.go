@@ -14,7 +14,8 @@ import (
 
 // surplus counts the running members that a group has beyond its need. No min-runtime protects
 // them, so surplus retries the workloads that may preempt them. [podWatch] calls it when a member
-// starts, and an eviction asks it for the needed number. It is safe for concurrent use.
+// starts. An eviction asks it for the number of members that the group needs. It is safe for
+// concurrent use.
 type surplus struct {
 	index      *cluster.Index
 	placements *cluster.Placements
@@ -38,7 +39,8 @@ func (sp *surplus) runsOn(key types.NamespacedName) {
 		return
 	}
 	// The framework's cache may learn of the member later than this handler. A decision before that
-	// would not count the member as running, so retry the workloads again after a delay.
+	// moment would not count the member as running. So retry the workloads a second time, after a
+	// delay.
 	soon := sp.clock.Now().Add(runsDelay)
 	for _, key := range retriedBy(sp.steps.step(engine.CauseEnds{Cause: engine.Protection})) {
 		sp.waits.Gather(key, soon)

@@ -64,8 +64,8 @@ func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Qu
 	return p.hint(sensitive && p.sched.gates.represents(pod)), nil
 }
 
-// hintClaim is hintSensitive for a change of a ResourceClaim. It skips changes that neither release
-// devices nor concern a claim of the pod or its gang.
+// hintClaim is like hintSensitive, for a change of a ResourceClaim. It ignores a change unless the
+// change releases devices, or concerns a claim of the pod or its gang.
 func (p *Plugin) hintClaim(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, _ := oldObj.(*resourceapi.ResourceClaim)
 	after, _ := newObj.(*resourceapi.ResourceClaim)
@@ -124,8 +124,7 @@ func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 		if awaited, worthIt := p.sched.waits.GoneFor(key, string(gone.UID)); awaited {
 			if worthIt {
 				// The informer's handler may run later than this hint. The framework's queue would
-				// let a workload with many attempts back off for seconds, so schedule a retry as
-				// well.
+				// let a workload with many attempts back off for seconds, so also schedule a retry.
 				p.sched.waits.Gather(key, p.sched.clock.Now())
 			}
 			return p.hint(worthIt), nil

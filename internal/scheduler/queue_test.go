@@ -48,8 +48,9 @@ func TestEventsThatWakeGangs(t *testing.T) {
 }
 
 // TestHintOfClaims checks which changes of claims retry a workload. A gang with claims is retried
-// if devices are released, or if one of its own claims changes. An allocation for another pod does
-// not retry it. A gang without claims, and a single pod, are not retried.
+// if devices are released, or if one of its own claims changes. An allocation for another pod must
+// not retry the gang. A gang without claims, and a single pod, must not be retried by any such
+// change.
 func TestHintOfClaims(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)

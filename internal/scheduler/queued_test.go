@@ -116,7 +116,7 @@ func TestReplacementOfAMember(t *testing.T) {
 }
 
 // TestReplacementWhileSurplusStandsInLine checks a surplus member that leads its gang and waits for
-// a turn. It must be retried when another member must be replaced.
+// a turn. The surplus member must be retried when another member must be replaced.
 func TestReplacementWhileSurplusStandsInLine(t *testing.T) {
 	t.Parallel()
 	r := newWholeInQueue(t)
@@ -297,8 +297,8 @@ func TestDemandOfGangs(t *testing.T) {
 	}
 }
 
-// TestPodAtTheLimit checks a pod whose queue is at its limit. It preempts less important work of
-// the same queue only, even if nodes have free room.
+// TestPodAtTheLimit checks a pod whose queue is at its limit. The pod must preempt only less
+// important work of the same queue, even if nodes have free room.
 func TestPodAtTheLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "4")...)
@@ -409,7 +409,7 @@ func TestAtTheLimitWhenAWindowEnds(t *testing.T) {
 }
 
 // TestAtTheLimitOverdue checks that an overdue pod counts for the limit of its queue as long as it
-// exists. Work that waited for the pod evicts other pods instead, on any node.
+// exists. Work that waited for the end of this pod must evict other pods instead, on any node.
 func TestAtTheLimitOverdue(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{terminationTimeout: 10s}", nodes(2, "2")...)

@@ -112,7 +112,7 @@ const chargeDelay = 200 * time.Millisecond
 
 // atLimit makes the decision for a preemptor that the limit of its queue blocks. The preemptor may
 // preempt less important work of that queue. If that does not help, atLimit returns the verdict
-// without a decision. The preemptor then also waits for the end of protections of that work.
+// without a decision. In that case, the preemptor also waits until protections of that work end.
 func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*cycleDecision, gang.Verdict, error) {
 	if v.Reason != v1alpha1.ReasonQueueLimit || pre.never || pre.minCount == 0 {
 		return nil, v, nil
@@ -142,8 +142,8 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 		return nil, v, nil
 	}
 	if made.decision.Outcome != core.Preempts {
-		// The decision has no victims, so the room below the limit comes from pods that are
-		// terminating already.
+		// The decision has no victims, so the pods that free room below the limit are terminating
+		// already.
 		made.decision.Message = v.Message
 	}
 	return made, v, nil

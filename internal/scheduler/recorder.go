@@ -18,8 +18,8 @@ type Recorder interface {
 	// Heard records that the informer has delivered a version of a pod, or its deletion. Later
 	// decisions depend on it. The scheduler's event handlers call it.
 	Heard(pod *corev1.Pod, exists bool)
-	// Looks records that a scheduling cycle is about to read the state. Its decision does not
-	// depend on events after the call.
+	// Looks records that a scheduling cycle is about to read the state. The decision of this cycle
+	// does not depend on events that come after the call.
 	Looks()
 	// Seen records the inputs of a decision, and must be called in the cycle of the decision. It
 	// returns the number of the record; 0 if nothing was recorded.

@@ -16,7 +16,7 @@ import (
 )
 
 // TestDeletionRefused checks a pod whose deletion the API server refused. For some time, neither
-// the pod nor its group is a victim. When that time ends, the preemptor is retried.
+// the pod nor its group may be a victim. When that time ends, the preemptor must be retried.
 func TestDeletionRefused(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {

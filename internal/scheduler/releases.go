@@ -77,8 +77,8 @@ func (x *releases) plan(key types.NamespacedName, failed *corev1.Pod, why string
 }
 
 // rejectWaiting rejects the members of a gang that wait at Permit, except the failed one. It skips
-// members that were rejected before, and returns the number of the others. That number includes
-// members whose rejection failed.
+// members that were rejected before. It returns the number of all other members, including members
+// whose rejection failed.
 func (x *releases) rejectWaiting(key types.NamespacedName, failed types.UID, why string) int {
 	// The lock prevents two goroutines from rejecting the same pod.
 	x.placements.Rejecting.Lock()
@@ -92,7 +92,8 @@ func (x *releases) rejectWaiting(key types.NamespacedName, failed types.UID, why
 		}
 	})
 	for _, w := range waiting {
-		// Reject fails for a pod that another goroutine has allowed. Such a pod will be bound.
+		// Reject fails if another goroutine has allowed the pod to pass Permit. Such a pod will be
+		// bound.
 		if w.Reject(Name, why) {
 			x.records.Rejects(string(w.GetPod().UID))
 		}
@@ -147,7 +148,8 @@ func (x *releases) cancelBinding(uid types.UID, why string) bool {
 	if b == nil {
 		return false
 	}
-	// Record the cancellation first, because the framework may report it before CancelPod returns.
+	// Record the cancellation before the call, because the framework may report it before CancelPod
+	// returns.
 	x.records.Cancels(string(uid))
 	if !b.CancelPod(why) {
 		x.records.KeepsBinding(string(uid))
@@ -177,9 +179,9 @@ func (x *releases) orNext(key types.NamespacedName) {
 }
 
 // planFailed releases the plan of a gang after a member was rejected on its planned node. failed is
-// the member if its cycle still runs; nil otherwise. Usually, the cluster has changed since the
-// plan was made, so the gang is planned again at once. If the same plan fails a second time, the
-// gang is planned again only after a change.
+// the rejected member if its cycle still runs; nil otherwise. Usually, the cause is a change of the
+// cluster since the plan, so the gang is planned again at once. If the same plan fails a second
+// time, the gang is planned again only after a change.
 func (x *releases) planFailed(g *gang.Group, failed *corev1.Pod, why string) *fwk.Status {
 	if again := x.gangs.Failed(gangKey(g.Key)); !again {
 		x.metrics.Unconfirmed(metrics.FirstTime)

@@ -22,8 +22,9 @@ import (
 // tellBatch is the maximum number of members that get a condition in one tick of the main loop.
 const tellBatch = 100
 
-// lacksRoom reports whether the reason of a verdict is a lack of room. For all other reasons, a
-// cluster autoscaler must not add nodes, because more room would not help.
+// lacksRoom reports whether the reason of a verdict is a lack of room. The reporter reports a lack
+// of room in a form that makes a cluster autoscaler add nodes. For any other reason, added nodes
+// would not help.
 func lacksRoom(v gang.Verdict) bool {
 	return v.Reason == v1alpha1.ReasonUnschedulable || v.Reason == v1alpha1.ReasonPreempting
 }
@@ -142,9 +143,9 @@ func (t *reporter) lacksNodes(leader string, pending []*corev1.Pod) bool {
 	return err == nil && len(nodes) == 0
 }
 
-// isMissing reports whether a member still needs the condition of this report. It does if the gang
-// lacks room, or if the member's current condition reports a lack of room that is outdated. The
-// framework writes the condition of the leader.
+// isMissing reports whether a member still needs the condition of this report. A member needs the
+// condition if the gang lacks room, or if its present condition reports a lack of room that is
+// outdated. The leader never needs it, because the framework writes the condition of the leader.
 func (w *gangReport) isMissing(pod *corev1.Pod) bool {
 	switch unschedulable := isUnschedulable(pod); {
 	case w.Verdict == gang.Verdict{}:

@@ -389,9 +389,9 @@ func TestTelling(t *testing.T) {
 	}
 }
 
-// TestTellingAThousand checks the number of API calls for a gang of a thousand members. It is
-// bounded in each second, and 0 once all members have the condition, even if the message changes
-// all the time. Other gangs must still get their conditions.
+// TestTellingAThousand checks the number of API calls for a gang of a thousand members. The number
+// in each second is bounded, and is 0 once all members have the condition. Both must hold even if
+// the message changes all the time. Other gangs must still get their conditions.
 func TestTellingAThousand(t *testing.T) {
 	t.Parallel()
 	const count = 1000
@@ -460,8 +460,8 @@ func TestConditionOfATold(t *testing.T) {
 	}
 }
 
-// TestMemberThatComesTooSoon checks the message for a member whose cycle comes too early. It gets
-// the verdict of its gang, and not the message that another member plans.
+// TestMemberThatComesTooSoon checks the message for a member whose cycle comes too early. The
+// member must get the verdict of its gang, and not the message that another member plans.
 func TestMemberThatComesTooSoon(t *testing.T) {
 	t.Parallel()
 	h := newHall(t)

@@ -53,8 +53,8 @@ func (p *Plugin) someReserved(kept []*engine.Reservation) []string {
 }
 
 // reportReserved changes the reported status of nodes where only reservations exclude a single pod.
-// The framework counts nominated pods as pods on the node, so its filters report an insufficient
-// resource there instead.
+// Without this change, the status would report an insufficient resource, because the framework
+// counts nominated pods as pods on the node.
 func (p *Plugin) reportReserved(made *cycleDecision, statuses fwk.NodeToStatusReader) {
 	told, ok := statuses.(*framework.NodeToStatus)
 	if !ok || !made.view.HasPromised() {

@@ -97,8 +97,8 @@ func (t *retries) group(key types.NamespacedName) {
 }
 
 // gang retries the member that plans for a gang: the leader, or the oldest member that can lead. If
-// enough members have passed their cycles, it also lets the members at Permit continue. This may be
-// the case because minCount was lowered, or because terminating members keep running.
+// enough members have passed their cycles, it also lets the members at Permit continue. For
+// example, minCount was lowered, or terminating members keep running after all.
 func (t *retries) gang(key types.NamespacedName) {
 	members := t.placements.Members(key)
 	t.allowGang(key, &members)
@@ -106,8 +106,8 @@ func (t *retries) gang(key types.NamespacedName) {
 		t.activate(pod)
 		return
 	}
-	// Other plugins gate all members. The activation makes the queue record these plugins. The
-	// queue then retries the members at the events of the plugins.
+	// Other plugins gate all members. Activate the members although they cannot be scheduled now.
+	// The queue then records which plugins gate it, and retries it at the events of these plugins.
 	t.activate(slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })...)
 }
 
@@ -172,17 +172,17 @@ func (t *retries) from(least int32) {
 	}
 }
 
-// returned schedules a retry of a gang whose members have returned. It uses a delay, because
-// activating the gang during its cycle would make it back off.
+// returned schedules a retry of a gang whose members are back in the queue. The retry has a delay,
+// because activating the gang during its own cycle would make the gang back off.
 func (t *retries) returned(gang workload.Key) {
 	t.waits.Gather(gang, t.clock.Now().Add(leastCacheDelay))
 }
 
 // beginTurns admits the workloads that have the next turns.
 func (t *retries) beginTurns(now time.Time) {
-	// A standby must begin no turns. It schedules nothing, so each turn would time out and the next
-	// one would begin. By the time the standby leads, all queued work would be admitted, in any
-	// order.
+	// A standby must begin no turns. A standby schedules nothing, so each turn would time out, and
+	// the next turn would begin. When the standby becomes the leader, all queued work would be
+	// admitted already, in any order.
 	//
 	// Computing shares is slow, and each end of a turn calls this function. So check first whether
 	// a turn can begin.
@@ -209,8 +209,8 @@ func (t *retries) retryTurns() {
 func (t *retries) protectionEnded() { t.ended(engine.Protection) }
 
 // nextLeader makes another member the leader, because the leader was rejected before it could plan.
-// It returns false if all members have been leaders already. The next event that concerns a member
-// makes all members eligible again.
+// It returns false if all members have been leaders already. In that case, the next event that
+// concerns a member makes all members eligible again.
 func (t *retries) nextLeader(key types.NamespacedName, leader types.UID) bool {
 	next := t.gangs.PassOn(gangKey(key), string(leader))
 	members := t.index.Lister.Members(key)

@@ -7,10 +7,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// awaitsReturn reports whether members of a gang are about to return to the queue. They were
-// rejected at Permit, or the snapshot of this cycle still has them on their nodes. A decision now
-// would evict other pods, although the members are about to free room. The gang is retried when all
-// these members are back.
+// awaitsReturn reports whether members of a gang are about to return to the queue. Such a member
+// was rejected at Permit, or the snapshot of this cycle still has the member on its node. A
+// decision now would evict other pods, although the members are about to free room. The gang is
+// retried when all these members are back.
 func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) bool {
 	found, told := false, false
 	for _, pod := range members.Pending {

@@ -198,7 +198,7 @@ func newRigExtended(t *testing.T, extenders []config.Extender, objects ...runtim
 	return newRigWith(t, schedulerYAML, extenders, objects...)
 }
 
-// newRigArgs is newRig with arguments of the plugin, as YAML in flow style.
+// newRigArgs is like newRig, and also sets arguments of the plugin, as YAML in flow style.
 func newRigArgs(t *testing.T, args string, objects ...runtime.Object) *rig {
 	t.Helper()
 	return newRigWith(t, schedulerYAML+"  pluginConfig: [{name: Reprieve, args: "+args+"}]\n", nil, objects...)
@@ -233,8 +233,8 @@ func listFinished(client *fake.Clientset, list func() (*corev1.PodList, error)) 
 	})
 }
 
-// newRigOn is newRigWith for an existing client and existing groups. change changes the inputs of
-// the plugins.
+// newRigOn is like newRigWith, but uses an existing client and existing groups. The function change
+// changes the inputs of the plugins.
 func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration string, extenders []config.Extender, change ...func(*Inputs)) *rig {
 	t.Helper()
 	r := &rig{t: t, client: client, evictor: &fakeEvictor{}, groups: known, measured: k8smetrics.NewKubeRegistry()}

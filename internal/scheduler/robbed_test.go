@@ -103,7 +103,7 @@ func eachRobber(t *testing.T, others []*corev1.Node, run func(t *testing.T, r *r
 }
 
 // TestRobbedOfOneVictimsRoom checks that a preemptor does not wait for its last victim if the room
-// would be too small even without that victim. It must find room elsewhere.
+// would be too small even without that victim. The preemptor must look for room on other nodes.
 func TestRobbedOfOneVictimsRoom(t *testing.T) {
 	t.Parallel()
 	eachRobber(t, []*corev1.Node{node("node-1", "5")}, func(t *testing.T, r *rig, p *corev1.Pod, rob func(*rig)) {
@@ -121,8 +121,8 @@ func TestRobbedOfOneVictimsRoom(t *testing.T) {
 	})
 }
 
-// TestRoomThatIsNoUse checks that reserved room that has become too small is released. Other work
-// of equal standing can use it.
+// TestRoomThatIsNoUse checks that reserved room is released when it has become too small, so that
+// other work of equal standing can use it.
 func TestRoomThatIsNoUse(t *testing.T) {
 	t.Parallel()
 	eachRobber(t, nil, func(t *testing.T, r *rig, p *corev1.Pod, rob func(*rig)) {
@@ -227,8 +227,8 @@ func TestAffinityToALeavingPod(t *testing.T) {
 }
 
 // TestPortThatIsTaken checks a preemptor that can no longer use its reserved node: a pod of another
-// scheduler uses its host port, or the node loses a required label. It must not wait for its last
-// victim.
+// scheduler uses its host port, or the node loses a required label. The preemptor must not wait for
+// its last victim.
 func TestPortThatIsTaken(t *testing.T) {
 	t.Parallel()
 	for way, rob := range map[string]func(*rig){

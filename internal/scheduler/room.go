@@ -46,8 +46,8 @@ type rooms struct {
 }
 
 // crowdedOut returns the reservations on a node that do not fit. node contains the pods that will
-// stay. Reservations are checked by priority, then in the given order. So a reservation is never
-// crowded out by one of lower priority, and as few as possible are returned.
+// stay. Reservations are checked by priority, then in the given order. So a reservation never loses
+// its room to a reservation of lower priority, and the result is as short as possible.
 //
 // seekerOf returns the requests of a reservation's pod; nil for a pod that fits regardless of room.
 func crowdedOut(node fwk.NodeInfo, reserved []*engine.Reservation, seekerOf func(*engine.Reservation) *seeker) []*engine.Reservation {
@@ -91,9 +91,9 @@ func (rs *rooms) crowdedOutOn(node string) []*engine.Reservation {
 }
 
 // releaseCrowded releases reservations that no longer fit on their nodes, of as few workloads as
-// possible, and plans these workloads again. Otherwise, the last victims of these workloads would
-// be evicted in vain, and their reservations would keep free room from others. Evictions that have
-// not begun are canceled. The workload except keeps its reservations.
+// possible, and plans these workloads again. If these reservations were kept, the last victims of
+// the workloads would be evicted in vain, and other work could not use the free room. Evictions
+// that have not begun are canceled. The workload except keeps its reservations.
 //
 // An eviction continues if a workload of higher standing waits for the same victims, because that
 // workload may not be allowed to evict them itself. Without this rule, both workloads could stop
@@ -129,7 +129,7 @@ func (rs *rooms) firstCrowded(node string, done sets.Set[workload.Key]) (workloa
 }
 
 // evictsForOthers reports whether the evictions for a workload must continue for another workload.
-// That workload waits for the same victims, and may use the room of the crowded reservation.
+// That other workload waits for the same victims, and may use the room of the crowded reservation.
 func (rs *rooms) evictsForOthers(key workload.Key, crowded *engine.Reservation) bool {
 	if !rs.waits.Evicting(key) {
 		return false
@@ -183,8 +183,8 @@ func newDoubts(exists func(string) bool) *doubts {
 func (d *doubts) add(node string, reserved bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// The lock is held during the check. If the node is deleted now, forget waits for the lock and
-	// then removes the node again.
+	// Hold the lock during the check. If the node is deleted now, forget waits for the lock and
+	// then removes the node that is added here.
 	if !d.exists(node) {
 		return
 	}
@@ -275,7 +275,7 @@ func (rs *rooms) reviewSharedNodes(key workload.Key) {
 	}
 }
 
-// isShared reports whether a node has a reservation of a workload that is not in the set than.
+// isShared reports whether a node also has a reservation of a workload outside of the set than.
 func (rs *rooms) isShared(node string, than sets.Set[workload.Key]) bool {
 	return slices.ContainsFunc(rs.reserved.On(node), func(r *engine.Reservation) bool {
 		key, ok := rs.reserved.KeyOf(r.UID)
@@ -298,8 +298,8 @@ func (rs *rooms) occupies(before, now *corev1.Pod) {
 }
 
 // replanNeighbors schedules retries of workloads with reservations on the node of a new pod, if
-// they may depend on the pod by more than room. Only the filters know whether they can share the
-// node.
+// they may depend on the pod by more than room. Only the filters know whether these workloads and
+// the pod can share the node.
 func (rs *rooms) replanNeighbors(came *corev1.Pod) {
 	for _, r := range rs.reserved.On(came.Spec.NodeName) {
 		key, ok := rs.reserved.KeyOf(r.UID)

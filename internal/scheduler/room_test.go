@@ -99,7 +99,7 @@ func TestCrowdedOut(t *testing.T) {
 
 // TestCrowdedOutGivesWayToNoneBelow checks random reservations. Each kept reservation fits beside
 // the other kept reservations. Each returned reservation does not fit beside the kept ones of equal
-// or higher priority. Reservations of lower priority do not matter.
+// or higher priority. Reservations of lower priority have no effect on this.
 func TestCrowdedOutGivesWayToNoneBelow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,9 +20,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestRunThatIsOver checks the protection after members were replaced. If one member was replaced,
-// the gang is not protected again. If all were replaced, it is protected even before its status
-// shows the new run.
+// TestRunThatIsOver checks the protection of a gang after members were replaced. If one member was
+// replaced, the protection must not begin again. If all members were replaced, the gang must be
+// protected, even before its status shows the new run.
 func TestRunThatIsOver(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

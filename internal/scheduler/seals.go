@@ -62,7 +62,8 @@ func (ss *seals) of(pod *corev1.Pod) gang.Seal {
 	}
 	run := ss.runs.Current(g, ss.clock.Now())
 	// The disruption mode PodGroup counts only if every earlier member of the run was sealed with
-	// it. Otherwise, the members are evicted one by one, later members too.
+	// it. If any member was sealed with the mode Pod, all members are evicted one by one, including
+	// later members.
 	s.MinCount, s.Whole = g.MinCount, g.Whole && !run.Sealed.Split
 	if key, ok := ss.index.PodGroupOf(pod); ok {
 		_, s.Never = ss.index.NeverGroup(key)

@@ -20,8 +20,8 @@ import (
 )
 
 // sources answers the questions of the snapshot's cache from the layers and the components. It is
-// no component itself: its fields are set after the cache exists, because some components use the
-// cache. It is safe for concurrent use.
+// no component: its fields are set only after the cache exists, because it uses components that use
+// the cache. It is safe for concurrent use.
 type sources struct {
 	index            *cluster.Index
 	placements       *cluster.Placements

@@ -20,8 +20,8 @@ import (
 )
 
 // staleGangs determines which degraded gangs are stale, so that work of equal priority may preempt
-// them. The snapshot asks it, and the main loop calls sweep, which retries that work. [lostMembers]
-// keeps room for such gangs before that. It is safe for concurrent use.
+// them. The snapshot asks it, and the main loop calls sweep, which retries that work. Until a gang
+// is stale, [lostMembers] keeps room for its lost members. staleGangs is safe for concurrent use.
 type staleGangs struct {
 	index      *cluster.Index
 	placements *cluster.Placements
@@ -34,8 +34,8 @@ type staleGangs struct {
 }
 
 // degradedBy returns the number of members that a gang has lost, and the time of the first loss.
-// Assumed members count as placed. A gang with reservations for its members is about to be
-// complete, so it is not stale.
+// Assumed members count as placed. A gang with reservations for its members is not stale, because
+// it will soon be complete.
 func (sg *staleGangs) degradedBy(g *gang.Group) snapshot.Degraded {
 	now := sg.clock.Now()
 	since := sg.runs.Current(g, now).DegradedSince

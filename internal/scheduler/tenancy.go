@@ -13,7 +13,8 @@ import (
 )
 
 // queueBlocks returns the verdict on a single pod that may not use its queue, or lacks a required
-// queue. Such a pod waits for a change of the queues. For other pods, the verdict is zero.
+// queue. Such a pod waits for a change of the queues. For pods that may use their queue, the
+// verdict is zero.
 func (gs *gates) queueBlocks(pod *corev1.Pod) gang.Verdict {
 	if !gs.ledger.AsksForQueues() {
 		return gang.Verdict{}
@@ -121,8 +122,8 @@ func (qc *queueChanges) tenantsChanged(namespace string) {
 	qc.retries.ended(engine.Access)
 }
 
-// priorityBoundsChanged handles a change of the priorities that queues accept. Placed work is not
-// affected.
+// priorityBoundsChanged handles a change of the priorities that queues accept. It checks waiting
+// work again; the change does not affect placed work.
 func (qc *queueChanges) priorityBoundsChanged() {
 	qc.rechargeWaiting()
 	qc.victimPriorities.review()

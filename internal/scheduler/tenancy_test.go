@@ -27,8 +27,9 @@ func (r *rig) ofTeam(team string) {
 	}
 }
 
-// TestBlockedByQueue checks a pod and a gang that may not use their queue. They are not tried, get
-// no turn and count for no queue. This changes when their namespace gets access to the queue.
+// TestBlockedByQueue checks a pod and a gang that may not use their queue. Both must not be
+// planned, must get no turn and must count for no queue. All of this must change when their
+// namespace gets access to the queue.
 func TestBlockedByQueue(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -53,8 +54,8 @@ func TestBlockedByQueue(t *testing.T) {
 	}
 }
 
-// TestBlockedGivesRoomBack checks a pod that loses access to its queue. It loses its reservation,
-// and its victims, which run in that queue, are not evicted.
+// TestBlockedGivesRoomBack checks a pod that loses access to its queue. The pod must lose its
+// reservation. Its victims, which run in that queue, must not be evicted.
 func TestBlockedGivesRoomBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "2")...)

@@ -137,8 +137,8 @@ func TestRetriedWhenTolerationEnds(t *testing.T) {
 }
 
 // TestRetriedWhenAClockThatHasBegunSinceEnds checks a toleration whose period begins after the
-// decision: the time when the victim was scheduled was not known at the decision. The preemptor
-// must be retried when the period ends.
+// decision. The decision did not know when the victim was scheduled. The preemptor must be retried
+// when the period ends.
 func TestRetriedWhenAClockThatHasBegunSinceEnds(t *testing.T) {
 	t.Parallel()
 	const seconds = 3
@@ -281,8 +281,8 @@ func TestNominatedPodsTolerateNothing(t *testing.T) {
 	}
 }
 
-// TestScheduledPodsTolerate checks that a tolerant pod is not evicted once it is scheduled. It has
-// the same preemptor as TestNominatedPodsTolerateNothing.
+// TestScheduledPodsTolerate checks that a scheduled pod with a toleration is not evicted. The
+// preemptor is the same as in TestNominatedPodsTolerateNothing.
 func TestScheduledPodsTolerate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, append([]runtime.Object{tolerantClass("tolerant", "100", "-1")}, nodes(1, "1")...)...)

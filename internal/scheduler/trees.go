@@ -36,8 +36,8 @@ func (pw *podWatch) partChanged(key types.NamespacedName, workloads []types.Name
 }
 
 // partMoved handles a PodGroup whose pods now belong to another workload. If the PodGroup was a
-// workload before, partMoved removes all state of that workload. No later event would do that,
-// because the events of its pods now concern the tree.
+// workload before, partMoved removes all state of that workload. Later events cannot do that,
+// because the events of its pods now concern the workload of the tree.
 func (pw *podWatch) partMoved(move gang.Move) {
 	inTree := gang.IsTree(move.From)
 	members := pw.index.Lister.Members(move.PodGroup)

@@ -29,7 +29,7 @@ func newForest(t *testing.T, objects ...runtime.Object) *forest {
 	return newForestWith(t, schedulerYAML, objects...)
 }
 
-// newForestWith is newForest with a configuration of the scheduler.
+// newForestWith is like newForest, and also sets the configuration of the scheduler.
 func newForestWith(t *testing.T, configuration string, objects ...runtime.Object) *forest {
 	t.Helper()
 	known := noGroups()

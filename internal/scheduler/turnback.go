@@ -16,11 +16,12 @@ func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 	if p.sched.releases.cancelBinding(victim.UID, why) {
 		return true
 	}
-	// A victim that is not assumed was returned to the queue already, or has just been bound.
+	// A victim that is no longer assumed was returned to the queue already, unless it has just been
+	// bound.
 	return !p.sched.records.IsAssumed(string(victim.UID)) && p.IsUnbound(victim)
 }
 
-// IsUnbound reports whether the informer has the victim without a node.
+// IsUnbound reports whether the victim has no node in the informer's cache.
 func (p *Plugin) IsUnbound(victim *corev1.Pod) bool {
 	now, err := p.sched.index.Pods.Pods(victim.Namespace).Get(victim.Name)
 	return err == nil && now.UID == victim.UID && now.Spec.NodeName == ""

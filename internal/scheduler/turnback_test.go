@@ -223,7 +223,7 @@ func TestBoundVictimsAreNotTurnedBack(t *testing.T) {
 }
 
 // TestPreemptorIsPlacedWhenItsVictimIsForgotten checks a preemptor that is retried while the
-// snapshot still has the victim on its node. It must not evict another pod.
+// snapshot still has the victim on its node. The preemptor must not evict another pod.
 func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 	t.Parallel()
 	for _, asGang := range []bool{true, false} {
@@ -267,7 +267,8 @@ func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 
 // TestMemberThatIsOnItsWayBack checks a gang with a member that was rejected after it got a node.
 // For a moment, the framework still counts the member on that node. After that moment, the gang
-// fits without victims. So it must not evict other pods for the room that its own member occupies.
+// fits without victims. So the gang must not evict other pods for the room that its own member
+// occupies.
 func TestMemberThatIsOnItsWayBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -317,8 +318,8 @@ func TestMemberThatIsOnItsWayBack(t *testing.T) {
 }
 
 // TestMemberThatIsTurnedAwayAfterItLeft checks a member that failed before Permit, although the
-// framework still lists it as waiting. Its rejection has no effect, and the gang must not wait for
-// it.
+// framework still lists it as waiting. The rejection of this member has no effect, so the gang must
+// not wait for the member.
 func TestMemberThatIsTurnedAwayAfterItLeft(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)

@@ -157,8 +157,9 @@ func (r *rig) withoutBinding() float64 {
 const longPause = "{gang: {permitTimeout: 1s}, retry: {initialBindingBackoff: 1h, maxBindingBackoff: 2h}}"
 
 // TestFailsAfterPreempting checks a workload that fails at a step after the decision, when its
-// victims are gone. It preempts nothing more, has no reservation, and its message says so. When its
-// owner changes it, it is bound, and the record of its preemptions ends.
+// victims are gone. After the failure, the workload must not preempt and must have no reservation,
+// and its message must report this. When the owner changes the workload, it must be bound, and the
+// record of its preemptions must end.
 func TestFailsAfterPreempting(t *testing.T) {
 	t.Parallel()
 	for step, stage := range map[string]string{
@@ -248,7 +249,8 @@ func TestPreemptsAgainLater(t *testing.T) {
 }
 
 // TestReservesWhenThePauseEnds checks a workload that waits for a terminating pod. During its
-// pause, it has no reservation. When the pause ends, it gets one without another event.
+// pause, it has no reservation. When the pause ends, it must get a reservation without another
+// event.
 func TestReservesWhenThePauseEnds(t *testing.T) {
 	t.Parallel()
 	for kind, group := range map[string]string{"a pod": "", "a gang": "g"} {

@@ -39,7 +39,7 @@ func TestLeaderThatIsRefusedForGood(t *testing.T) {
 }
 
 // TestAllAreRefusedForGood checks a gang whose members are all rejected by another plugin. Each
-// member leads once. Then none is retried until an event.
+// member must lead once. Then no member may be retried until an event.
 func TestAllAreRefusedForGood(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -120,7 +120,7 @@ func TestBasicGroupMadeAGang(t *testing.T) {
 
 // TestOutcomeIsAwaited checks a member that has succeeded. The informer of pods reports the
 // deletion, and the informer of finished pods reports the result. Between the two reports, the gang
-// keeps its reservations. If the result is never reported, the gang has lost a member.
+// must keep its reservations. If the result is never reported, the member must count as lost.
 func TestOutcomeIsAwaited(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -189,8 +189,8 @@ func TestOutcomeIsAwaited(t *testing.T) {
 }
 
 // TestPromisedWorkWaitsForNoTurn checks a workload with a reservation that was recalled to its
-// queue. It must use the room when the victims are gone, although other work is queued before it.
-// Otherwise, the room would stay unused.
+// queue. The workload must use the room when the victims are gone, although other work is queued
+// before it. Otherwise, the room would stay unused.
 func TestPromisedWorkWaitsForNoTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)

@@ -34,8 +34,8 @@ type victimPriorities struct {
 	clock       clock.WithTicker
 	retries     *retries
 
-	// raising is held while the recorded priorities of potential victims change. It also guards
-	// fallen.
+	// raising is a lock. Its holder may change the recorded priorities of potential victims. It
+	// also guards fallen.
 	raising sync.Mutex
 	// fallen describes the groups whose priority has fallen since the last tick.
 	fallen falls
@@ -57,8 +57,8 @@ func (vp *victimPriorities) of(g *gang.Group) (int32, gang.Verdict) {
 
 // in returns the priority of a group as a potential victim; see [gang.Group.VictimPriority].
 // scheduling is the group's priority without the class. placed is the queue of its running members;
-// "" for none. The maxPriorityClass of each of these queues bounds the priority: the group's queue,
-// placed, and further queues of placed members.
+// "" for none. Three kinds of queues bound the priority by their maxPriorityClass: the queue of the
+// group, the queue placed, and further queues of placed members.
 func (vp *victimPriorities) in(g *gang.Group, scheduling int32, placed string) (int32, gang.Verdict) {
 	if g.PreemptionPriorityClass == "" || vp.tolerations == nil {
 		return scheduling, gang.Verdict{}
@@ -82,9 +82,9 @@ func (vp *victimPriorities) in(g *gang.Group, scheduling int32, placed string) (
 	return g.VictimPriority(scheduling, vp.tolerations.ValueOf, maxima...)
 }
 
-// falls describes groups whose priority as potential victims has fallen. from is the lowest
-// priority of preemptors that may now evict any of them; it is valid only if the field any is true.
-// The main loop retries the preemptors at its next tick.
+// falls describes groups whose priority as potential victims has fallen. The field from is the
+// lowest priority of preemptors that may now evict any of these groups. It is valid only if the
+// field any is true. The main loop retries the preemptors at its next tick.
 type falls struct {
 	any  bool
 	from int32

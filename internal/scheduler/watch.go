@@ -132,8 +132,8 @@ func (pw *podWatch) followMembership(before, after *corev1.Pod) (moved bool) {
 	return moved
 }
 
-// settlesAnew reports whether an update of a pod on a node affects the other members of its group.
-// For example, the pod has got its node or has begun to terminate.
+// settlesAnew reports whether an update of a pod with a node affects the other members of its
+// group. For example, the pod has got its node or has begun to terminate.
 func settlesAnew(before, after *corev1.Pod) bool {
 	return after.Spec.NodeName != "" && (before.Spec.NodeName == "" || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 		!preemptiontoleration.ScheduledAt(before).Equal(preemptiontoleration.ScheduledAt(after)))
@@ -186,8 +186,9 @@ func (pw *podWatch) changed(pod *corev1.Pod, cameForward bool) {
 }
 
 // foundNoRoom reports whether a gang found no room without evictions, or whether only its surplus
-// waits. A new member may be smaller than the leader and may fit, so the gang is then retried for
-// it. Otherwise, the gang would wait for its victims although it could run beside them.
+// waits. In both cases, the caller retries the gang for a new member, which may be smaller than the
+// leader and may fit. Without the retry, the gang would wait for its victims although it could run
+// beside them.
 func (pw *podWatch) foundNoRoom(key types.NamespacedName) bool {
 	switch pw.gangs.Verdict(gangKey(key)).Reason {
 	case v1alpha1.ReasonUnschedulable, v1alpha1.ReasonPreempting:
@@ -217,8 +218,8 @@ func (pw *podWatch) deleted(obj any) {
 	pw.pauses.MemberEnds(pod)
 	pw.leaving.Gone(pod, pw.clock.Now())
 	pw.refused.Forget(pod.UID)
-	// The scheduler's queue may have received the deletion before the quota ledger. It then retried
-	// workloads at the limit too early, so retry them here.
+	// The scheduler's queue may have received the deletion before the quota ledger. In that case it
+	// has retried the workloads at the limit of the queue too early. Retry them here.
 	pw.retries.atLimit(pw.quotas.Forget(pod.UID).Eased)
 	pw.steps.podDeparted(pod.UID)
 	pw.placements.AwaitOutcome(pod)
@@ -247,7 +248,7 @@ func (s *stepper) arrives(pod *corev1.Pod) {
 
 // ensurePresent records a pod from the scheduler's queue, or from a list of the informer, as
 // present in the engine. The queue, the list and the informer's handlers learn of a pod in any
-// order. So the pod may have been deleted already; then ensurePresent does nothing.
+// order. ensurePresent does nothing for a pod that has been deleted already.
 func (s *stepper) ensurePresent(queued *corev1.Pod) {
 	// The queue may have an older version of the pod, which belongs to another group.
 	pod, ok := s.index.PodOf(podKey(queued))
