@@ -16,8 +16,9 @@ const (
 	// changeInterval is the time between two later changes of a PodGroup. The scheduler handles all
 	// changes within one interval together.
 	changeInterval = 100 * time.Millisecond
-	// changeRest is the length of the pause after a delayed change, as a multiple of the time that
-	// handling the change took. The pause applies to the delayed changes of all PodGroups.
+	// changeRest is the length of the pause after the main loop has handled a delayed change. It is
+	// a multiple of the time that this took. The pause applies to the delayed changes of all
+	// PodGroups.
 	changeRest = 4
 )
 

@@ -98,9 +98,9 @@ type Line interface {
 // it is queued.
 type entry struct {
 	record Record
-	// lost returns the lost work of the victims, which record lacks so far. It is nil if record is
-	// complete. Its first call takes long for thousands of victims, so it must run without the
-	// Log's lock: scheduling cycles wait for that lock.
+	// lost computes the lost work of the victims, which the record lacks so far. It is nil if the
+	// record is complete. The computation takes long for thousands of victims. So call it without
+	// the Log's lock, because scheduling cycles wait for that lock.
 	lost   func() []Lost
 	queued bool
 }
@@ -169,8 +169,8 @@ func (l *Log) keep(r Record) *entry {
 	return e
 }
 
-// shown returns a copy of a decision without the fields that its JSON omits. Otherwise the Log
-// would keep a gang's members and the domains of all nodes in memory.
+// shown returns a copy of a decision without the fields that its JSON omits. With these fields, the
+// Log would keep a gang's members and the domains of all nodes in memory.
 func shown(d core.Decision) core.Decision {
 	p := &d.Preemptor
 	p.Classes, p.Nominated, p.Limits = nil, nil, nil

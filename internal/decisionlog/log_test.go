@@ -119,7 +119,7 @@ func TestLatest(t *testing.T) {
 	log.Record(named("e"))
 	log.Record(named("f"))
 	wantSeen(t, log.Latest(), "4 d Waiting", "5 e Waiting", "6 f Waiting")
-	// This result arrives after its record was dropped from memory. It must not change other
+	// Report the result of a record that was dropped from memory. The result must not change other
 	// records.
 	ended = log.Follow(named("g"), nothing)
 	for _, name := range []string{"h", "i", "j"} {
@@ -196,7 +196,8 @@ func TestSlowWriter(t *testing.T) {
 		running.Go(func() { log.Run(ctx) })
 		log.Record(named("first"))
 		synctest.Wait()
-		// Run is blocked with the first record. Two more fit into the queue.
+		// The writer blocks Run with the first record, so only two further records fit into the
+		// queue.
 		for i := range 10 {
 			log.Record(named(fmt.Sprint(i)))
 		}
@@ -294,7 +295,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// said is a Line. If it is not written, it adds its text to lost.
+// said is a Line for tests. If the Log does not write it, it adds its text to the list lost.
 type said struct {
 	text string
 	lost *[]string

@@ -245,7 +245,7 @@ func (g *Groups) podGroup(objects *inventory.Inventory, classes schedulinglister
 		}
 		pg, err := controller.NewDerivedPodGroup(d, g.queueNamedBy, classes)
 		if err != nil {
-			// The scheduler gets this error too, and the pods wait.
+			// Report the group as unwritten: the scheduler gets the same error, and the pods wait.
 			return nil, &unwrittenError{Key: key, Object: group.Owner.Kind + " " + group.Owner.Name, Why: err.Error()}
 		}
 		if err := controller.FollowTree(pg, d, func(key types.NamespacedName) (*v1alpha1.PodGroup, error) { return existing(objects, key) }); err != nil {

@@ -2,6 +2,6 @@
 // completes the PodGroups of the inventory with them. It runs internal/grouping, the scheduler's
 // own code, on stored objects.
 //
-// The package treats the objects as a scheduler that has just started. Pods are gated if their
-// owner is of a kind that the inventory lacks. The verdict then has the reason.
+// The package treats the objects as a scheduler that has just started. If the inventory lacks the
+// kind of a pod's owner, the pod is gated, and the verdict has the reason.
 package derived

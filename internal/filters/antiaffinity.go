@@ -41,8 +41,8 @@ func (o *Oracle) findCrossTerms() {
 	}
 }
 
-// byPromised is the value of crossTerm.holder for terms of pods with reservations. The filter does
-// not see these pods until they are on their nodes. So the Oracle itself counts them.
+// byPromised is the value of crossTerm.holder for terms of pods with reservations. The filter sees
+// these pods only when they are on their nodes. Until then, the Oracle itself counts them.
 const byPromised = -1
 
 // findPromisedTerms creates the crossTerms of pods with reservations.
@@ -77,8 +77,8 @@ func (o *Oracle) findPromisedTerms() {
 	})
 }
 
-// countCrossTerms counts a member of a class that is added to a node (by is 1) or removed from the
-// node (by is -1).
+// countCrossTerms counts a member of a class that is added to a node or removed from it. The
+// argument by is 1 for an added member and -1 for a removed one.
 func (o *Oracle) countCrossTerms(class int, info fwk.NodeInfo, by int) {
 	for i := range o.crossTerms {
 		t := &o.crossTerms[i]

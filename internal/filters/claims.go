@@ -118,8 +118,8 @@ func (o *Oracle) unclaimPromised() {
 }
 
 // claimBy reserves the claims of a pod on one node, with the given plugins. It skips a plugin if
-// shares returns true for it: the pod shares a claim of the plugin, and unreserving it later would
-// affect other pods.
+// shares returns true for the plugin. In this case, the pod shares a claim with other pods, and
+// unreserving the claim later would affect these pods.
 func (o *Oracle) claimBy(plugins []claimPlugin, pod *corev1.Pod, info fwk.NodeInfo, shares func(plugin string) bool) *claimed {
 	c := &claimed{pod: pod, node: info.Node().Name, state: framework.NewCycleState()}
 	c.state.Write(simulationKey, simulation{})

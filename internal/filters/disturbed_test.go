@@ -12,8 +12,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestFewestInTheWay has nodes with enough room, where each has pods that repel the members. The
-// members must use the nodes with the fewest such pods, so that the fewest are evicted.
+// TestFewestInTheWay has nodes with enough room. Each of these nodes has pods that repel the
+// members. The members must use the nodes with the fewest such pods, so that the fewest are
+// evicted.
 func TestFewestInTheWay(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -17,8 +17,8 @@
 //  5. Extenders that take part in preemption get the victims. If an extender rejects them, their
 //     nodes are excluded and the core decides again.
 //
-// [Resources] reports how the profile treats a resource. The profile may ignore the resource. On
-// nodes without the resource, it may delegate the resource to DynamicResources.
+// [Resources] reports how the profile treats a resource. The profile may ignore the resource, or
+// may leave it to the plugin DynamicResources on nodes that do not list it.
 //
 // The Oracle calls plugins as a scheduling cycle does. So it belongs to one cycle and must not be
 // used later. [Simulates] tells a PreFilter plugin that an Oracle is the caller.

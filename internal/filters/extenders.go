@@ -40,9 +40,9 @@ func (o *Oracle) Decide() (core.Decision, []*corev1.Pod, error) {
 }
 
 // askFilters calls the extenders that filter, and excludes the nodes that they reject for a class.
-// Rejections that evictions cannot resolve always exclude the node. Other rejections exclude it
-// only for a gang, because the extenders would reject the gang's plan. For a single pod, they are
-// ignored: the pod has already failed on every node, and evictions may change this.
+// Rejections that evictions cannot resolve always exclude the node. All other rejections exclude
+// the node only for a gang, because the extenders would reject the gang's plan. For a single pod,
+// askFilters ignores them: the pod has already failed on every node, and evictions may change this.
 func (o *Oracle) askFilters(oc *oracleClass) error {
 	pod := oc.pods[0].GetPod()
 	for _, ext := range o.profile.Extenders() {

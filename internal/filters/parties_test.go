@@ -259,7 +259,7 @@ func both(zoneName, rackName string, cpus ...int) []*corev1.Node {
 	return out
 }
 
-// running returns count pods of one CPU on the nodes of a domain. They fill one node after the
+// running returns count pods of one CPU on the nodes of a domain. The pods fill one node after the
 // other.
 func running(nodes []*corev1.Node, in string, priority int32, count int) []*corev1.Pod {
 	var out []*corev1.Pod
@@ -320,8 +320,9 @@ func only(pods []*corev1.Pod, key, value string) []*corev1.Pod {
 	return pods
 }
 
-// TestTwoParties has two roles, and each of them must be in one zone. The gang must fit if two
-// zones have room for one role each, or if one zone has room for both. Otherwise it must not fit.
+// TestTwoParties has two roles, and each of them must be in one zone. The gang must fit in two
+// cases: two zones have room for one role each, or one zone has room for both roles. In all other
+// cases, the gang must not fit.
 func TestTwoParties(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -9,9 +9,9 @@ import (
 )
 
 // eitherWay answers for two states of the cluster: with and without the pods that have reservations
-// on their nodes. When the victims have terminated, these pods may be on their nodes or not. A
-// member that fits only in one state might then be rejected by its filters, and its room would stay
-// empty. For the same reason, kube-scheduler runs the filters twice if pods are nominated to a
+// on their nodes. When the victims have terminated, these pods may be on their nodes or not. If a
+// member fits in only one state, its filters might reject it in the other state, and its room would
+// stay empty. For the same reason, kube-scheduler runs the filters twice if pods are nominated to a
 // node.
 type eitherWay struct{ *Oracle }
 

@@ -25,8 +25,8 @@ type devicePlugin interface {
 // HeldDevices has pods whose ResourceClaims were allocated in an earlier cycle that did not bind
 // the pods. Such a claim limits its pod to some nodes, and other pods cannot use the devices.
 // DynamicResources deallocates the claim if its Filter rejects the pod. If the gang is rejected
-// before the filters run, the plugin never sees its members. So HeldDevices calls the plugin for
-// them.
+// before the filters run, the plugin never sees the members of the gang. So HeldDevices calls the
+// plugin for these members.
 type HeldDevices struct {
 	plugin devicePlugin
 	pods   []*corev1.Pod

@@ -62,8 +62,8 @@ func Delegates(handle fwk.Handle, name corev1.ResourceName) bool {
 }
 
 // takesTooMuch reports whether NodeResourcesFit accepts a pod that requests 2 of a resource, on a
-// test node with 1. On a node without the resource, the plugin may accept the pod for another
-// reason: a DeviceClass maps to the resource. So the test node has 1.
+// test node with 1. The test node must have some of the resource. Without it, the plugin may accept
+// the pod for another reason: a DeviceClass that maps to the resource.
 func (r *Resources) takesTooMuch(name corev1.ResourceName) bool {
 	fit, ok := preFilterOf(r.profile, names.NodeResourcesFit).(fwk.FilterPlugin)
 	if !ok {

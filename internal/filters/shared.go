@@ -17,8 +17,8 @@ import (
 
 // sharedClaim is a volume claim that several members use. Its volume is created for the node of the
 // first pod that uses it. VolumeBinding then limits all other pods to this node. So these members
-// must be on one node. The filters do not show this, because the volume is created only after the
-// whole gang is admitted.
+// must be on one node. The filters cannot enforce this during planning, because the volume is
+// created only after the whole gang is admitted.
 type sharedClaim struct {
 	// classes are the classes of the members that use the claim.
 	classes []int
@@ -148,8 +148,8 @@ func (o *Oracle) findSharedDevices() {
 }
 
 // findExclusive creates a sharedClaim for each ReadWriteOncePod claim with several users: members
-// or pods with reservations. No filter would detect the conflict in time: the filter for such
-// claims is skipped while none of these pods has a node.
+// or pods with reservations. No filter detects the conflict in time, because the filter for such
+// claims is skipped as long as none of these pods has a node.
 func (o *Oracle) findExclusive() {
 	if len(o.users) == 0 {
 		return

@@ -153,8 +153,8 @@ func TestSharedVolume(t *testing.T) {
 }
 
 // TestUnitsThatCameBackAreChosen has pods that do not affect one class of members, so the search
-// restores them. They must still be chosen as the cheapest victims for another class. There are too
-// many pods for the plain algorithm.
+// restores them. The search must still choose these pods as the cheapest victims for another class.
+// There are so many pods that the plain algorithm does not run.
 func TestUnitsThatCameBackAreChosen(t *testing.T) {
 	t.Parallel()
 	const many = 301

@@ -101,8 +101,8 @@ func (o *Oracle) Unplace(c, n int) {
 		o.unclaim(oc.claimed[i])
 		oc.settle(n, -1)
 		pi.GetPod().Spec.NodeName, oc.claimed[i] = "", nil
-		// The next member to place uses the pod of the removed member, so all placed pods stay
-		// distinct.
+		// Swap the pods of the members: the next member to place then uses the pod of the removed
+		// member, and all placed pods stay distinct.
 		oc.placed--
 		oc.members[i], oc.members[oc.placed] = oc.members[oc.placed], oc.members[i]
 		oc.claimed[i], oc.claimed[oc.placed] = oc.claimed[oc.placed], oc.claimed[i]
@@ -141,8 +141,8 @@ func (o *Oracle) remove(n int, pi fwk.PodInfo) {
 	})
 }
 
-// follow updates the counts of the topology spread constraints of all classes. by is 1 for an added
-// pod and -1 for a removed one.
+// follow updates the counts of the topology spread constraints of all classes. The argument by is 1
+// for an added pod and -1 for a removed one.
 func (o *Oracle) follow(n int, pi fwk.PodInfo, by int) {
 	for i := range o.classes {
 		for _, r := range o.classes[i].spreads {
@@ -152,8 +152,8 @@ func (o *Oracle) follow(n int, pi fwk.PodInfo, by int) {
 }
 
 // keepPorts marks the host ports of the remaining pods as used. Removing a pod from a NodeInfo
-// frees its ports even if another pod uses the same port. Only in a simulation can two pods on a
-// node use the same port.
+// frees its ports even if another pod uses the same port. A real node never has two pods with the
+// same port, but the simulated state may have them.
 func keepPorts(info fwk.NodeInfo, gone fwk.PodInfo) {
 	if len(hostPorts(gone)) == 0 {
 		return

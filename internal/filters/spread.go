@@ -34,8 +34,8 @@ type spreadRule struct {
 	// domains has the domain of each node; -1 for a node without the topology key. counted is like
 	// domains, but is -1 also for nodes that the constraint does not include.
 	domains, counted []int32
-	// counts has the number of matching pods in each domain. eligible is true for domains with a
-	// node in counted. number is the number of eligible domains.
+	// counts has the number of matching pods in each domain. eligible is true for the domains that
+	// have a node in the field counted. number is the number of eligible domains.
 	counts   []int
 	eligible []bool
 	number   int

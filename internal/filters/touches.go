@@ -30,8 +30,8 @@ func (m *minds) mind(filter string) {
 	case names.VolumeRestrictions, names.NodeVolumeLimits:
 		m.volumes = true
 	case names.PodTopologySpread, names.VolumeBinding, names.VolumeZone, names.DynamicResources:
-		// Topology spread has its own rules. The other filters depend on claims, which stay
-		// allocated when pods are evicted.
+		// Record nothing for the other filters. Topology spread has its own rules, and filters for
+		// claims do not depend on evictions, because claims stay allocated.
 	default:
 		m.everything = true
 	}

@@ -49,7 +49,7 @@ func newWorld(t *testing.T, extenders []config.Extender, objects ...runtime.Obje
 	return newWorldWith(t, kubescheduler.WithExtenders(extenders...), objects...)
 }
 
-// newWorldWith is newWorld with an option of the scheduler.
+// newWorldWith is like newWorld, and also passes an option to the scheduler.
 func newWorldWith(t *testing.T, option kubescheduler.Option, objects ...runtime.Object) *world {
 	t.Helper()
 	client := fake.NewClientset(objects...)

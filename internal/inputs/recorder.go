@@ -53,8 +53,8 @@ type Recorder struct {
 	listed []listedNode
 	// round is the number of snapshots whose nodes were all compared.
 	round uint64
-	// These four maps hold pods by name. If several maps hold a pod, the first of them in this list
-	// counts:
+	// These four maps hold the states of pods by name. If several maps hold a pod, its state is in
+	// the first of these maps:
 	//
 	//   - shown: pods in the state that the last decision saw, if the maps below lack it
 	//   - placed: pods on the nodes of the last snapshot
@@ -211,8 +211,8 @@ func (r *Recorder) tell(resource string, obj any, exists bool) {
 	r.note(resource, types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}, obj)
 }
 
-// note records the state of an object, or its deletion if obj is nil. An object that was deleted
-// before any line contained it is dropped.
+// note records the state of an object, or its deletion if obj is nil. If an object is deleted
+// before any line contains it, note drops the object.
 func (r *Recorder) note(resource string, key types.NamespacedName, obj any) {
 	if obj == nil && !r.named[resource].Has(key) {
 		delete(r.changed[resource], key)
@@ -274,7 +274,7 @@ func (r *Recorder) put(among map[types.NamespacedName]*corev1.Pod, pod *corev1.P
 		delete(among, key)
 	}
 	if r.written[key] == nil && r.podOf(key) == nil {
-		// No line contains the pod, so no line must report its deletion.
+		// No line of the log contains the pod yet, so the next line must not report its deletion.
 		delete(r.touched, key)
 		return
 	}

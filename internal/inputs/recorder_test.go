@@ -102,7 +102,7 @@ func nodeWith(name string, generation int64, pods ...*corev1.Pod) fwk.NodeInfo {
 	return info
 }
 
-// hear passes a change of a pod to the Recorder, in time for the next snapshot.
+// hear passes a change of a pod to the Recorder. The next snapshot includes the change.
 func (b *bench) hear(pod *corev1.Pod, exists bool) {
 	b.recorder.Heard(pod, exists)
 	b.recorder.Looks()

@@ -76,7 +76,7 @@ type writer struct {
 	// cluster.
 	lost bool
 	// writing is true while a line with the whole cluster is being written. If the log starts a new
-	// file for that line, the file needs no other line with the whole cluster.
+	// file during that write, the new file needs no further line with the whole cluster.
 	writing bool
 }
 

@@ -50,8 +50,8 @@ func trimmed(resource string, object map[string]any) (Object, error) {
 	return encoded(object)
 }
 
-// onlyItems reduces the items of a list in an object. It keeps the items that have the field
-// having, with only the given fields. It removes a list that becomes empty.
+// onlyItems reduces the items of a list in an object. It keeps only items with a certain field (the
+// argument having), and only the given fields of these items. It removes a list that becomes empty.
 func onlyItems(object map[string]any, list, having string, fields ...string) {
 	items, ok := object[list].([]any)
 	if !ok {

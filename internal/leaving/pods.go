@@ -19,8 +19,8 @@ import (
 // concurrent use.
 type Pods struct {
 	mu sync.RWMutex
-	// victims holds the victims of this process by UID. It also holds deleted pods that a snapshot
-	// still had.
+	// victims holds the victims of this process by UID. It also holds pods that are deleted
+	// although the snapshot of a cycle still had them.
 	victims map[types.UID]*victim
 	// swept is the time of the last call of Sweep that was not skipped.
 	swept time.Time
@@ -66,7 +66,7 @@ func (l *Pods) Has(pod *corev1.Pod) bool {
 	return l.knows(pod)
 }
 
-// knows is Has for a caller that holds mu.
+// knows is like Has, for callers that hold the lock mu.
 func (l *Pods) knows(pod *corev1.Pod) bool {
 	_, victim := l.victims[pod.UID]
 	return victim || l.listed.Has(listedOf(pod)) && !l.spared.Has(pod.UID)
@@ -93,8 +93,8 @@ func (l *Pods) Listings() map[types.NamespacedName][]v1alpha1.DisruptedPod {
 	return maps.Clone(l.byGroup)
 }
 
-// Part moves the pods that will terminate from one list to another. It returns the shortened list
-// and the extended list.
+// Part divides a list: it moves the pods that will terminate to the end of a second list. It
+// returns the shortened first list and the extended second list.
 func (l *Pods) Part(pods, leaving []*corev1.Pod) (stay, leave []*corev1.Pod) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -130,8 +130,8 @@ func (l *Pods) Take(victims map[types.UID]*corev1.Pod) Taken {
 // queue and gets another place, Pods drops the entry. A later eviction adds a new entry.
 type Taken map[types.UID]*victim
 
-// Over records that an eviction ended for the victims in begun. From now on, the pods or the lists
-// of their PodGroups show that they terminate.
+// Over records that an eviction ended for the victims whose UIDs are in the set begun. From now on,
+// these pods themselves, or the lists of their PodGroups, show that the pods terminate.
 func (l *Pods) Over(taken Taken, begun sets.Set[types.UID], now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -173,8 +173,8 @@ func (l *Pods) victim(uid types.UID) *victim {
 	return l.victims[uid]
 }
 
-// Spare records that an eviction ended before it touched the victims outside begun. These victims
-// keep running.
+// Spare records that an eviction ended. The set begun has the victims that the eviction has
+// touched. All other victims keep running.
 func (l *Pods) Spare(taken Taken, begun sets.Set[types.UID]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 
 var group = types.NamespacedName{Namespace: "ns", Name: "g"}
 
-// TestVictimThatLivesOn checks how long a victim counts as gone. It counts until it is known to
-// keep running, or until some time after its last eviction ended.
+// TestVictimThatLivesOn checks how long a victim counts as gone. It must count as gone until it is
+// known to keep running, or until some time after its last eviction ended.
 func TestVictimThatLivesOn(t *testing.T) {
 	t.Parallel()
 	v := inNamespace("ns", "v")

@@ -25,8 +25,8 @@ const (
 	labelRayGroup, labelRayCluster = "ray.io/group", "ray.io/cluster"
 )
 
-// untold returns the reason why this package cannot know the pods of a kind. It is empty for other
-// kinds.
+// untold returns the reason why this package cannot know the pods of a kind. The reason is empty if
+// it can.
 func untold(d *Document) string {
 	switch gvk := d.Object.GetObjectKind().GroupVersionKind(); {
 	case gvk.Group == "sparkoperator.k8s.io":

@@ -83,8 +83,8 @@ func (s *submitting) putRoot(d *Document, name string, u *unstructured.Unstructu
 	return nil
 }
 
-// between adds the objects between a submitted object and its pods to the inventory. Examples are
-// the Jobs of a JobSet and the RayCluster of a RayJob.
+// between adds intermediate objects to the inventory: objects that a submitted object owns and that
+// own its pods. Examples are the Jobs of a JobSet and the RayCluster of a RayJob.
 func (s *submitting) between(d *Document) error {
 	object, ok := d.Object.(*unstructured.Unstructured)
 	if !ok {

@@ -409,8 +409,8 @@ func (s *submitting) admit(d *Document, pod *corev1.Pod) error {
 		pod.Spec.Priority, pod.Spec.PreemptionPolicy, pod.Spec.PriorityClassName = nil, nil, s.vary.Priority
 		if value, err := strconv.ParseInt(s.vary.Priority, 10, 32); err == nil {
 			pod.Spec.Priority, pod.Spec.PriorityClassName = ptr.To(int32(value)), ""
-			// No PriorityClass applies, not even a global default, so no class sets the policy. A
-			// PodGroup gets the same policy in this case.
+			// Set the default policy: no PriorityClass applies, not even a global default, so no
+			// class sets the policy. In this case, a PodGroup gets the same policy.
 			pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
 		}
 	}

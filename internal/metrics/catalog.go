@@ -61,8 +61,8 @@ func open(name string) Label { return Label{Name: name} }
 // value 0, as far as the label values are known.
 //
 // The initial 0 matters because Prometheus sees no increase in a counter that appears with its
-// first event. Without it, the first failure would trigger no alert, and the dashboard would miss
-// the first events after a restart.
+// first event. Without the 0, the first failure would trigger no alert, and the dashboard would
+// miss the first events after a restart.
 type catalog struct {
 	entries []entry
 }
@@ -147,8 +147,8 @@ func (c *catalog) serve(profile string) {
 }
 
 // beginAll creates one series for each combination of label values. chosen holds the values of the
-// labels that come before the labels in left. It creates no series for a label whose values are not
-// known in advance.
+// labels that come before the labels in left. If the values of a label are not known in advance, it
+// creates no series.
 func (e *entry) beginAll(left []Label, profile string, chosen []string) {
 	if len(left) == 0 {
 		e.begin(chosen...)

@@ -52,7 +52,7 @@ func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	return nil
 }
 
-// Unpaged returns the options of a list for a second list of another kind, which has one page. A
+// Unpaged returns the options of a list without its paging, for a second list of another kind. A
 // continue token is valid only for the kind of the first list.
 func Unpaged(opts []client.ListOption) []client.ListOption {
 	out := make([]client.ListOption, 0, len(opts)+1)

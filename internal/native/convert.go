@@ -31,7 +31,7 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 		},
 	}
 	// The API server has validated the object. So a field of an unexpected type comes from an
-	// unknown version of the API, and is ignored.
+	// unknown version of the API. FromObject ignores such a field.
 	spec, _, _ := unstructured.NestedMap(u.Object, "spec")
 	readPolicy(&pg.Spec.PodGroupPolicy, spec)
 	readTopology(&pg.Spec.PodGroupPolicy, spec)

@@ -17,9 +17,9 @@ type Shape struct {
 	Seed uint64
 	// Start is the simulated time at the beginning.
 	Start time.Time
-	// Span is the time from the first to the last arrival. Pauses between arrivals are scaled to
-	// it, after pauses above LongestPause are shortened to LongestPause. If Span is 0, pauses are
-	// not scaled.
+	// Span is the time from the first to the last arrival. To reach it, pauses above LongestPause
+	// are first shortened to LongestPause, and then all pauses are scaled. If Span is 0, pauses are
+	// not changed.
 	Span time.Duration
 	// Load is the GPU time of all work divided by the GPU time of all nodes during Span. Running
 	// times are scaled to it, up to Span at most. If Load or Span is 0, running times are not

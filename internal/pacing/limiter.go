@@ -29,8 +29,8 @@ const (
 	// minCalls and maxCalls are the limits of the bound. startCalls is the initial bound.
 	minCalls, startCalls, maxCalls = 2, 16, 128
 	// backlog is the highest slowness that does not shrink the bound. Slowness is the duration of a
-	// call divided by the shortest duration of its kind. Up to backlog, the process's own
-	// concurrent calls probably cause the slowness, and the delay is harmless.
+	// call divided by the shortest duration of its kind. Up to this slowness, the cause is probably
+	// the process's own concurrent calls, and the delay is harmless.
 	backlog = 4
 	// calm limits the growth of the bound: the bound grows only while the slowness is lower than
 	// calm.
@@ -67,8 +67,8 @@ type Limiter struct {
 	// waiting holds the waiting calls of each class in the order of arrival. Closing a call's
 	// channel starts the call.
 	waiting [classes][]chan struct{}
-	// passed counts, for each class, the calls of other classes that started in a row while a call
-	// of the class waited.
+	// passed has a number for each class with a waiting call: the calls of other classes that have
+	// started in a row meanwhile.
 	passed [classes]int
 	// fastest holds the shortest duration of each kind of call.
 	fastest fastest
@@ -135,8 +135,8 @@ func (l *Limiter) Begin(ctx context.Context, class Class) error {
 	defer l.mu.Unlock()
 	select {
 	case <-turn:
-		// The call was started just as ctx ended. The caller will not make it, so start another
-		// one.
+		// The call was started just as ctx ended, so its caller will not make it. Start another
+		// call in its place.
 		l.stop(class)
 		l.letGo()
 	default:
@@ -275,7 +275,8 @@ func (l *Limiter) letGo() {
 }
 
 // next returns the class of the call to start next. This is the most urgent class with waiting
-// calls, unless a less urgent class has been passed over too often; see fair.
+// calls, unless a less urgent class has been passed over too often. The function fair has the
+// limits.
 func (l *Limiter) next() (next Class, ok bool) {
 	for class := range Class(classes) {
 		switch {

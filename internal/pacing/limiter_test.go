@@ -302,7 +302,7 @@ func TestOrder(t *testing.T) {
 	add(Urgent, fair(Background)-len(want))
 	add(Background, 1)
 	// Six urgent calls have started since the last normal call. Two more may start before the next
-	// normal call; see fair.
+	// normal call: the function fair allows eight.
 	add(Urgent, 2)
 	add(Normal, 1)
 	add(Urgent, fair(Normal))

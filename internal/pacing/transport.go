@@ -47,7 +47,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer func() { t.limiter.End(answer) }()
 	resp, err := t.next.RoundTrip(req)
 	if err == nil {
-		// A rejected call returns faster than a successful one, so its duration shows nothing.
+		// Ignore the duration of a rejected call, because a rejected call returns faster than a
+		// successful one.
 		answer.Took, answer.Untimed = t.limiter.clock.Since(start), resp.StatusCode >= http.StatusBadRequest
 		answer.Refused = call.isRefused(resp.StatusCode)
 	}

@@ -27,7 +27,8 @@ func (p *Playground) apiserverSpec(port int) componentSpec {
 			// Without this argument, the API server looks for a network address of the machine, and
 			// there may be none.
 			"--advertise-address=" + loopback,
-			// A Service must not have a loopback address among its endpoints.
+			// Do not create endpoints for the Service of the API server, because endpoints must not
+			// have a loopback address.
 			"--endpoint-reconciler-type=none",
 			"--service-cluster-ip-range=" + serviceRange,
 			"--tls-cert-file=" + p.certs.serving.certFile,

@@ -82,9 +82,9 @@ func (d *dataDir) close() error {
 	return errors.Join(append(errs, d.unlock())...)
 }
 
-// unlock releases the lock and closes its file. Closing the file is not enough. A child process
-// that is being started has a copy of the descriptor until it runs its program. That copy would
-// keep the lock.
+// unlock releases the lock and closes its file. Closing the file alone does not release the lock in
+// all cases. A child process that is being started has a copy of the descriptor until it runs its
+// program, and that copy would keep the lock.
 func (d *dataDir) unlock() error {
 	err := syscall.Flock(int(d.lock.Fd()), syscall.LOCK_UN) //nolint:gosec // a descriptor fits an int
 	return errors.Join(err, d.lock.Close())

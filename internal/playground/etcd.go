@@ -29,7 +29,8 @@ func (p *Playground) etcdSpec(port int) componentSpec {
 		"--log-level=warn",
 	}
 	if p.dir.temporary {
-		// Data that is lost when the machine crashes is not needed.
+		// Do not wait for writes to the disk: data that is lost in a crash of the machine is not
+		// needed.
 		args = append(args, "--unsafe-no-fsync")
 	}
 	return componentSpec{

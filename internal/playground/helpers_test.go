@@ -129,7 +129,7 @@ func deletePod(t *testing.T, client kubernetes.Interface, name string, grace int
 	}
 }
 
-// waitPod waits for a pod that matches the selector and whose name is not otherThan.
+// waitPod waits for a pod that matches the selector and has another name than otherThan.
 func waitPod(t *testing.T, client kubernetes.Interface, selector, otherThan string) *corev1.Pod {
 	t.Helper()
 	var found *corev1.Pod

@@ -21,8 +21,8 @@ func (w *Writer) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodConditi
 }
 
 // Say records a condition of a pod from outside the pod's scheduling cycle. It makes no call
-// itself. For each type of condition, the Writer writes the latest one, no matter whether it comes
-// from Say or from a cycle.
+// itself. For each type of condition, the Writer writes the latest condition, from Say or from a
+// cycle.
 func (w *Writer) Say(pod *corev1.Pod, condition corev1.PodCondition) {
 	w.note(pod, []*corev1.PodCondition{&condition}, nil)
 }

@@ -8,8 +8,9 @@
 // pod is bound before its status is written, the status is not written. A binding waits for the
 // current call for its pod, so "PodScheduled: False" is never written after the binding.
 //
-// If an extender binds a pod, the Writer is informed by [Writer.Bound], from the informer's event.
-// In this case, a call may be made after the binding, as in kube-scheduler with asynchronous calls.
+// If an extender binds a pod, the Writer learns of the binding only from the informer's event, by
+// [Writer.Bound]. In this case, it may write a status after the binding, as in kube-scheduler with
+// asynchronous calls.
 //
 // A [Writer] has three users. The framework uses it as its APICacher. The evictor writes
 // nominations with it. Other code sets conditions with [Writer.Say]. Because all of them share one

@@ -12,8 +12,8 @@ type Nomination struct {
 	Pod *corev1.Pod
 	// Node is the name of the node. If it is empty, the nomination is removed from the pod.
 	Node string
-	// Saying is a condition to write in the same call as the node. If no call for the node is
-	// necessary, the condition is not written. It may be nil.
+	// Saying is a condition to write in the same call as the node; nil for none. If the API already
+	// has the node, there is no call, and the condition is not written.
 	Saying *corev1.PodCondition
 	// ByFramework is true if the framework will write the nomination at the end of the pod's
 	// scheduling cycle.

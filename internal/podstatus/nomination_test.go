@@ -54,8 +54,8 @@ func TestNominationSaysWhy(t *testing.T) {
 	}, pod)
 }
 
-// TestNominationThatIsKnown checks that the condition of a nomination is not written if the node is
-// in the API already.
+// TestNominationThatIsKnown checks a nomination with a condition whose node is in the API already.
+// In this case, the condition must not be written either.
 func TestNominationThatIsKnown(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -92,8 +92,9 @@ func TestNominationThatIsWithdrawn(t *testing.T) {
 }
 
 // TestWithdrawalThatFails checks that the removal of a nomination is tried again after a failure,
-// at growing intervals. The tries end when one succeeds or the pod is deleted. They are necessary
-// because a gated pod may never get another status.
+// at growing intervals. The tries end when one succeeds or the pod is deleted. Without these tries,
+// the nomination of a gated pod could stay forever, because such a pod may never get another
+// status.
 func TestWithdrawalThatFails(t *testing.T) {
 	t.Parallel()
 	pod := newPod("p")

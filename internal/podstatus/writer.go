@@ -62,8 +62,8 @@ type Writer struct {
 }
 
 // New returns a Writer. It patches statuses with the client pods, limited by limiter, and creates
-// bindings with the client bindings. The client pods must have no rate limiter, not even one that
-// it shares with the client bindings. Otherwise a patch could wait for a rate limiter while the
+// bindings with the client bindings. The client pods must have no rate limiter, not even a limiter
+// that the client bindings also uses. Otherwise a patch could wait for the rate limiter while the
 // binding of the same pod waits for the patch.
 //
 // The Writer writes the framework's statuses only while Run runs, until ctx is done.

@@ -227,8 +227,8 @@ func TestBoundBeforeItsTurn(t *testing.T) {
 }
 
 // TestSaidOutsideOfTheCycle checks that conditions from Say and from cycles replace each other. A
-// condition must not be written twice. It keeps its transition time while its status does not
-// change.
+// condition must not be written twice. A condition must keep its transition time as long as its
+// status does not change.
 func TestSaidOutsideOfTheCycle(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -362,8 +362,8 @@ func TestBindingThatFails(t *testing.T) {
 	}, pod)
 }
 
-// TestCallThatFails checks that a failed call is repeated at once if that can help. Later it is
-// repeated in any case, unless the pod was deleted.
+// TestCallThatFails checks that a failed call is repeated at once if that can help. After a delay,
+// every failed call must be repeated, unless the pod was deleted.
 func TestCallThatFails(t *testing.T) {
 	t.Parallel()
 	pod := newPod("p")
@@ -556,7 +556,8 @@ func TestStatusThatOthersWrite(t *testing.T) {
 			time.Sleep(memory / 4)
 			b.says(pod, "no room", to("n"))
 		}
-		// The cached pod has neither a node nor a condition, so both are written again.
+		// The Writer must write the node and the condition again, because the cached pod has
+		// neither.
 		b.expect("p: node n no room")
 	}, pod)
 }

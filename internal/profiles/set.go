@@ -33,7 +33,7 @@ type Set struct {
 	// Confined is the result of Confine for the scheduler's configuration. Set it before the first
 	// call of Add.
 	Confined bool
-	// filtersKnown is the cached result of KnowFilters; see answer.
+	// filtersKnown is the cached result of KnowFilters, of the type answer.
 	filtersKnown atomic.Int32
 }
 
@@ -283,8 +283,9 @@ const (
 	no
 )
 
-// Confine reports whether the scheduler's configuration makes it wrong to admit workloads without a
-// turn because there is room for all queued work. This is the case in two situations:
+// Confine reports whether the configuration can make the check for plenty of room wrong. By this
+// check, the scheduler admits workloads without a turn if all queued work has room. The check is
+// wrong in two cases:
 //
 //   - Arguments of a plugin restrict the nodes of pods that do not request it.
 //   - Arguments or an extender let pods use nodes with less free room than the quota ledger

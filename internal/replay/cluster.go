@@ -125,8 +125,9 @@ func (s *state) at(now time.Time) (*inventory.Inventory, error) {
 	return out.With(changes...)
 }
 
-// prioritized sets the priority of the decision's gang if its logged PodGroup has none. The
-// scheduler may have set the priority before the log's informer had the change.
+// prioritized sets the priority of the decision's gang if the PodGroup in the log has none. The log
+// may lack it: the scheduler may have used the priority before the informer of the log had the
+// change.
 func prioritized(objects *inventory.Inventory, of *core.Preemptor) (*inventory.Inventory, error) {
 	found, ok := objects.Find(inventory.PodGroups, of.Namespace, of.Name)
 	if !of.Gang || !ok {

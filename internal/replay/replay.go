@@ -302,8 +302,8 @@ func (a *Answer) compare() {
 	}
 	then, now := &a.Then, a.Now
 	held := now.Outcome == whatif.Held && now.Reason == v1alpha1.ReasonQueueLimit && then.Outcome == core.Infeasible
-	// Without the limit of its queue, the preemptor fits in both decisions. The quota ledger may
-	// have counted usage a moment earlier or later than the log.
+	// Only the limit of the queue differs: without the limit, the preemptor fits in both decisions.
+	// The quota ledger may have counted usage a moment earlier or later than the log.
 	limited := then.Outcome == core.Fits && (now.Outcome == core.Fits || now.Outcome == core.Waits)
 	switch {
 	case held:

@@ -25,14 +25,14 @@ type builder struct {
 	ends map[decided]decisionlog.WaitEnd
 	// tells is the set of processes that record ends of waits.
 	tells map[string]bool
-	// now lists the workloads that wait at present. It is nil if that is not known.
+	// now lists the workloads that wait at present. It is nil if these workloads are not known.
 	now []Waiter
 	// stops lists all evictions of workloads, in the order of the decisions.
 	stops []stopped
 }
 
-// stopped is one eviction of one workload. decision, victim and preemptor are indexes in the
-// report.
+// stopped is one eviction of one workload. The fields decision, victim and preemptor are indexes of
+// the report's lists.
 type stopped struct {
 	decision, victim, preemptor int
 	at                          time.Time

@@ -69,9 +69,9 @@ func (b *builder) inTurn() []step {
 	return out
 }
 
-// course is the state of all workloads. Its lists are indexed by workload. at has the current span.
-// last has the index of the last decision about the workload. since has the time when its wait
-// began.
+// course is the state of all workloads. Its lists are indexed by workload. The field at has the
+// current span of each workload. The field last has the index of the last decision about it, and
+// since has the time when its wait began.
 type course struct {
 	*builder
 	at    []Span
@@ -86,8 +86,8 @@ func (s *Span) waits() bool { return s.Kind == SpanWaits || s.Kind == SpanReserv
 // empty, it starts no new span. If the workload waits already and kind is the kind of its current
 // span, the span continues.
 //
-// A span never starts before the previous one. The given time may be earlier than that, because a
-// victim may have started before it waited, or because clocks differ.
+// A span never starts before the previous one. The given time may be earlier than the start of the
+// current span. For example, a victim has started before its recorded wait, or clocks differ.
 func (c *course) begin(w int, kind string, at int64) {
 	if c.at[w].Kind == kind && kind != SpanRuns {
 		return
@@ -138,7 +138,7 @@ func (c *course) decided(i int) {
 	}
 	for _, v := range row.Victims {
 		// An earlier eviction ended the victim's span, although it may have evicted only some
-		// members. The other members ran until now, so they get a span of their own.
+		// members. Add a span for the other members, which ran until now.
 		if c.at[v.Workload].Kind != SpanRuns && v.Since > 0 {
 			c.begin(v.Workload, SpanRuns, min(v.Since, row.At))
 		}

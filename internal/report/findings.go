@@ -13,8 +13,8 @@ type Turns struct {
 	// workload.
 	A int `json:"a"`
 	B int `json:"b"`
-	// Turns is the number of changes of direction: how often one workload preempted the other after
-	// it had been preempted itself.
+	// Turns counts the changes of direction: the times that one workload preempted the other after
+	// the other had preempted it.
 	Turns     int   `json:"turns"`
 	Decisions []int `json:"decisions"`
 	Loss

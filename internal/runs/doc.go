@@ -2,5 +2,6 @@
 // Protections such as min-runtime count from the start.
 //
 // The records of runs are in internal/engine, which does not depend on Kubernetes. This package
-// reads pods and PodGroups, passes them to the engine, and returns the run. It has no state.
+// reads pods and PodGroups, passes facts about them to the engine, and returns the run. It has no
+// state.
 package runs

@@ -57,8 +57,9 @@ func (r *Reader) Settle(groups gang.Source, now time.Time) (mark uint64) {
 	return r.records.Mark()
 }
 
-// SettleLost updates only the runs of groups that have lost members since their last update. An
-// update for each added member would take most of the time of scheduling.
+// SettleLost updates only the runs of groups that have lost members since their last update. It
+// does not update the runs for added members, because these updates would take most of the
+// scheduler's time.
 func (r *Reader) SettleLost(groups gang.Source, now time.Time) {
 	r.lookAll(r.records.WithLost(), groups, now)
 }

@@ -166,7 +166,8 @@ func (c *course) slotFor(pod *corev1.Pod, now time.Time) *slot {
 		came = now
 	}
 	if now.After(c.begins) {
-		// The pod arrived without a node, although it has one in its first recorded state.
+		// Clear the node: the pod arrived without a node, although its first recorded state has
+		// one.
 		first.Spec.NodeName, first.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
 	}
 	first.DeletionTimestamp = nil

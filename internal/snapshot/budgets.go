@@ -65,8 +65,8 @@ func (b *budgetIndex) level(pdbs []*policyv1.PodDisruptionBudget) budgetChanges 
 	return changes
 }
 
-// set adds a budget, or updates a known one. If the selector of the budget is invalid, it may be
-// meant for any pod of its namespace. The budget then guards all pods of its namespace.
+// set adds a budget, or updates a known one. If the selector of the budget is invalid, any pod of
+// the namespace may be meant. So the budget guards all pods of its namespace.
 func (b *budgetIndex) set(known *knownBudget, pdb *policyv1.PodDisruptionBudget, changes *budgetChanges) {
 	allowed := pdb.Status.DisruptionsAllowed
 	selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
@@ -150,8 +150,9 @@ func (b *budgetIndex) of(pod *corev1.Pod) []int {
 }
 
 // brokenBy returns the budgets, of the given positions, that the eviction of a pod counts against.
-// It leaves out a budget if the Eviction API allows the eviction without it. That is so if the pod
-// has not started, or is not ready and the budget permits the eviction of such pods.
+// It leaves out a budget that the Eviction API would not count the eviction against. There are two
+// such cases: the pod has not started, or the pod is not ready and the budget permits the eviction
+// of such pods.
 func (b *budgetIndex) brokenBy(pod *corev1.Pod, positions []int) []int {
 	switch {
 	case len(positions) == 0 || podutil.IsPodReady(pod):

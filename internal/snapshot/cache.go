@@ -43,15 +43,16 @@ type Cache struct {
 	listed []listedNode
 	// nodes has the same entries as listed, by node name.
 	nodes map[string]listedNode
-	// overdue has, by node, the terminating pods that are not expected to terminate soon.
+	// overdue has the terminating pods of each node that are not expected to terminate soon.
 	overdue map[string][]*corev1.Pod
-	// unleft has, by node, the usage of overdue pods and of pods with a long grace period. It
-	// counts for the queues of these pods as long as the pods exist.
+	// unleft has, by node, the usage of overdue pods and of pods with a long grace period. This
+	// usage counts for the queues of the pods as long as the pods exist.
 	unleft      map[string][]core.Hold
 	whereabouts whereabouts
 	// occupants has the pods that stay on each node. It is used to detect changes.
 	occupants *occupants
-	// stood has the facts about each PodGroup from the last time that it was read.
+	// stood has the facts about each PodGroup, as of the last time that the Cache read the
+	// PodGroup.
 	stood map[types.NamespacedName]groupFacts
 
 	mu sync.Mutex
@@ -179,7 +180,8 @@ func (c *Cache) redelegated() bool {
 func (c *Cache) setNodes(infos []fwk.NodeInfo, groups map[types.NamespacedName]*core.Group) error {
 	for _, info := range infos {
 		if err := c.setNode(info, groups); err != nil {
-			// The requests are cleared already, but not all of them were carried out.
+			// Read everything next time: the requests are cleared already, but not all of them were
+			// carried out.
 			c.Invalidate()
 			return fmt.Errorf("node %s: %w", info.Node().Name, err)
 		}
@@ -234,8 +236,8 @@ func (c *Cache) reset(infos []fwk.NodeInfo) {
 	c.draws.keep(infos)
 }
 
-// changed returns the nodes that are new or whose generation has changed. same is true if the list
-// has the same nodes as before.
+// changed returns the nodes that are new or whose generation has changed. The result same is true
+// if the list has the same nodes as before.
 func (c *Cache) changed(infos []fwk.NodeInfo) (out []fwk.NodeInfo, same bool) {
 	same = len(infos) == len(c.listed)
 	for i, info := range infos {
@@ -295,8 +297,8 @@ func (c *Cache) concerned(infos []fwk.NodeInfo, changes *budgetChanges) []fwk.No
 	return out
 }
 
-// withMembers returns the listed nodes that have members of the given groups, now or when the node
-// was last read.
+// withMembers returns the listed nodes with members of the given groups. It includes nodes that
+// only had such members when the Cache last read the node.
 func (c *Cache) withMembers(groups sets.Set[types.NamespacedName]) []fwk.NodeInfo {
 	names := sets.New[string]()
 	for key := range groups {
@@ -314,7 +316,7 @@ func (c *Cache) withMembers(groups sets.Set[types.NamespacedName]) []fwk.NodeInf
 	return out
 }
 
-// withOthers returns nodes followed by the nodes in more that are not among them.
+// withOthers returns the union of two lists of nodes: nodes, followed by the further nodes in more.
 func withOthers(nodes, more []fwk.NodeInfo) []fwk.NodeInfo {
 	if len(more) == 0 {
 		return nodes

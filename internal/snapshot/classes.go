@@ -24,8 +24,8 @@ type Class struct {
 	role  string
 }
 
-// ResourceFilter reports which requested resources do not count on nodes, and which count only on
-// nodes that have the resource.
+// ResourceFilter reports how a profile treats requested resources. A profile may ignore a resource
+// on all nodes, or check it only on nodes that have it.
 type ResourceFilter interface {
 	Delegation
 	// Ignores reports whether the profile ignores a scalar resource on all nodes. For example, an
@@ -35,7 +35,8 @@ type ResourceFilter interface {
 
 // ClassesOf groups pods into classes, in the order of the first pod of each class. claims finds the
 // volume claims of pods. role returns the role of a pod: all pods of a class have the same role. If
-// role is nil, roles do not matter. ClassesOf returns an error for an invalid pod.
+// role is nil, pods of different roles may be in one class. ClassesOf returns an error for an
+// invalid pod.
 func ClassesOf(pods []*corev1.Pod, claims Claims, role func(*corev1.Pod) string) ([]Class, error) {
 	var classes []Class
 	byKey := make(map[string]int)
@@ -208,7 +209,7 @@ func NeedsOf(pod *corev1.Pod) (string, bool) {
 		len(spec.TopologySpreadConstraints)+len(spec.ResourceClaims)+len(queue.ConfiningVolumes(pod)) > 0 {
 		return "", false
 	}
-	// The name and the labels of the pod matter only to other pods.
+	// Leave out the name and the labels of the pod, because only other pods depend on them.
 	key, err := classKey(&corev1.Pod{Spec: *spec}, nil, nil)
 	return key, err == nil
 }

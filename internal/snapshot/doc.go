@@ -21,12 +21,13 @@
 // scheduler implements these interfaces. The Cache stores the results with the node, and asks again
 // only when it reads the node again.
 //
-// So a source must report when its results change, with [Cache.GroupChanged], [Cache.NodeChanged]
-// or [Cache.Invalidate]. Invalidate makes the Cache read everything again. Any goroutine may call
-// these three methods. Only scheduling cycles may call the other methods, one at a time.
+// So if the results of a source change, the Cache must be informed by [Cache.GroupChanged],
+// [Cache.NodeChanged] or [Cache.Invalidate]. Invalidate makes the Cache read everything again. Any
+// goroutine may call these three methods. Only scheduling cycles may call the other methods, one at
+// a time.
 //
-// [Delegation] is an exception: Level asks it in every call. On a node without a delegated
-// resource, any amount of the resource fits, and DynamicResources decides later.
+// The source [Delegation] is an exception: Level asks this source in every call. On a node without
+// a delegated resource, any amount of the resource fits, and DynamicResources decides later.
 //
 // Units: amounts are milli-CPUs, bytes and counts, as in the framework's Resource. Times are
 // nanoseconds since 1970. All amounts have the same dimensions: the resources of the nodes, and a

@@ -24,8 +24,8 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	}
 	of := s.workloadOf(g)
 	run := s.Groups.RunOf(of)
-	// In a tree, run.Sealed covers the members of all groups. Another group's members may be
-	// evicted one by one, but that must not split this group.
+	// Ignore run.Sealed in a tree, because it covers the members of all groups. Members of another
+	// group that are evicted one by one must not split this group.
 	run.Sealed.Split = run.Sealed.Split && of == g
 	whole := g.Whole && !run.Sealed.Split
 	if g.PodPriorities && !whole {
@@ -41,14 +41,15 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		priority = min(priority, run.Sealed.Priority)
 	}
 	if since.IsZero() {
-		// The group is not whole, so its run has no start. Let the protection begin when the last
-		// member was scheduled. Without a start, the protection would have no end.
+		// The group is not whole, so its run has no start. Without a start, the protection would
+		// have no end, so let it begin when the last member was scheduled.
 		since = lastScheduled(placed)
 	}
 	since = run.Guaranteed(since)
 	degraded := s.degraded(g, of)
 	if at := degraded.Since; !at.IsZero() && since.After(at) {
-		// The gang lost a member before that. Replacing the member must not restart the protection.
+		// The gang has lost a member before, and the replacement was scheduled last. A replacement
+		// must not restart the protection.
 		since = at
 	}
 	queue, counts := s.queueOfGroup(g, &run.Sealed), priority
@@ -176,7 +177,8 @@ func (s *Sources) queueOfGroup(g *gang.Group, sealed *engine.Sealed) string {
 }
 
 // sealedToleration returns the toleration of a group whose members may have been placed with other
-// classes than the present one. It protects only as far as all these classes do.
+// classes than the present one. The result gives only the protection that all these classes have in
+// common.
 func (s *Sources) sealedToleration(sealed *engine.Sealed, g *gang.Group, now *core.Toleration, since time.Time) *core.Toleration {
 	if now == nil || !sealed.Known || g.Priority == nil || sealed.Class == g.PriorityClassName && !sealed.Mixed {
 		return now
@@ -195,8 +197,8 @@ func (s *Sources) sealedToleration(sealed *engine.Sealed, g *gang.Group, now *co
 }
 
 // sealSingle corrects the facts about a pod whose group no longer exists. Such a pod counts as a
-// single pod. Its protection must not be stronger than in its seal. The seal is the record of the
-// pod's placement.
+// single pod, but its protection must not be stronger than the protection in its seal. The seal
+// records the settings that applied when the pod was placed.
 func (s *Sources) sealSingle(rp *core.RunningPod, pod *corev1.Pod) {
 	sealed, ok := gang.SealOf(pod)
 	if !ok {
@@ -247,8 +249,8 @@ func endsBefore(a, b *core.Toleration) bool {
 func sealedMinCount(g *gang.Group, sealed *engine.Sealed) int {
 	needs := g.MinCount
 	if g.Tree != nil {
-		// The result must count only members that are evicted one by one, so leave out the groups
-		// that are evicted as a whole.
+		// Leave out the groups that are evicted as a whole, because the result must count only
+		// members that are evicted one by one.
 		needs = min(needs, g.Tree.LeastSingle())
 	}
 	if !sealed.Known {

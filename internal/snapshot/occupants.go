@@ -14,8 +14,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// Changes counts the changes of the pods that stay on nodes. A search that found no room needs to
-// be repeated only after a change that may matter to the search.
+// Changes counts the changes of the pods that stay on nodes. The scheduler compares the counts to
+// avoid searches: a search that found no room is repeated only after a change that may affect the
+// result.
 type Changes struct {
 	// Freeing counts the changes that may free room for a pod that does not depend on other pods.
 	// In such a change, a pod was removed or joined another unit, or a node was added or changed.

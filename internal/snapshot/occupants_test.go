@@ -11,8 +11,8 @@ import (
 )
 
 // TestFingerprintHasAll checks that every field of a running pod changes the fingerprint, except
-// the fields in exempt. These do not matter for room. A new field must be in the fingerprint or in
-// exempt.
+// the fields in exempt. The exempt fields have no effect on room. A new field must be in the
+// fingerprint or in exempt.
 func TestFingerprintHasAll(t *testing.T) {
 	exempt := map[string]bool{
 		// These fields are names, or data of the caller.

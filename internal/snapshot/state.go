@@ -293,8 +293,8 @@ func (d *describer) nodes() []StateNode {
 			continue
 		}
 		node, free := info.Node(), slices.Clone(n.Free)
-		// For a delegated resource, the number of free devices is not known, so subtract the
-		// assumed room.
+		// Subtract the assumed room for delegated resources, because the number of their free
+		// devices is not known.
 		d.dimensions.addDelegated(free, n.Allocatable, -delegatedRoom)
 		out = append(out, StateNode{
 			Name: n.Name, Labels: node.Labels, Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable,
@@ -363,7 +363,7 @@ func byName(a, b StatePod) int {
 func (d *describer) budgets() []StateBudget {
 	var out []StateBudget
 	for _, b := range d.s.Budgets {
-		// A position that is not used has no key.
+		// Skip unused positions, which have no key.
 		if b.Key != "" {
 			out = append(out, StateBudget{Key: b.Key, Allowed: b.Allowed})
 		}

@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("snapshot.update", false, "write the golden files anew")
 
-// queued is facts with all pods and groups in the queue research.
+// queued is like facts, but all pods and groups are in the queue "research".
 type queued struct{ *facts }
 
 func (queued) QueueOf(*corev1.Pod) string { return "research" }

@@ -109,8 +109,8 @@ func (t *ClassTolerations) ValueOf(name string) (int32, bool) {
 }
 
 // NeverPreempts reports whether the pods of a group, or pods without a group, must not preempt. The
-// first of these that exists decides: the preemption policy of the group, then the policy of its
-// PriorityClass. Otherwise the pods decide: the result is true if any of them never preempts.
+// preemption policy of the group decides if it is set, otherwise the policy of the group's
+// PriorityClass. If neither exists, the result is true if any of the pods never preempts.
 func (t *ClassTolerations) NeverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
 	if g != nil && g.PreemptionPolicy != "" {
 		return g.PreemptionPolicy == corev1.PreemptNever

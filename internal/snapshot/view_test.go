@@ -49,7 +49,7 @@ func left(t *testing.T, v *View) string {
 }
 
 // TestPromises checks that reserved room is not free if the preemptor must respect it. Each
-// reservation counts once.
+// reservation must count only once.
 func TestPromises(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -144,8 +144,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestLeavesLate checks a pod with a long grace period. Decisions count its room as free, and it
-// still counts as usage of its queue.
+// TestLeavesLate checks a pod with a long grace period. Decisions must count the room of the pod as
+// free, but the pod must still count as usage of its queue.
 func TestLeavesLate(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

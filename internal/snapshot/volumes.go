@@ -65,8 +65,8 @@ func volumesOf(pod *corev1.Pod, claims Claims, shared sets.Set[types.NamespacedN
 		volume := volume{Volume: v}
 		switch {
 		case v.PersistentVolumeClaim != nil && shared.Has(types.NamespacedName{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}):
-			// Several pods use this claim, so keep its name in the result. Pods with different
-			// shared claims must not be in one class; see classKey.
+			// Keep the name of a claim that several pods use, because pods with different shared
+			// claims must not be in one class; see classKey.
 		case v.PersistentVolumeClaim != nil:
 			if volume.Open = openClaimOf(pod, &v, v.PersistentVolumeClaim.ClaimName, claims); volume.Open != nil {
 				source := *v.PersistentVolumeClaim

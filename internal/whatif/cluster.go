@@ -193,8 +193,8 @@ func (c *Cluster) fill(ctx context.Context, factory informers.SharedInformerFact
 }
 
 // awaitHandlers waits until the scheduler has processed all objects. It checks every 2
-// milliseconds. The library's function checks every 100 milliseconds, which would be most of the
-// duration of a preview in a small cluster.
+// milliseconds. The library's own function checks only every 100 milliseconds. In a small cluster,
+// this interval would be most of the duration of a preview.
 func (c *Cluster) awaitHandlers(ctx context.Context) error {
 	const soon = 2 * time.Millisecond
 	for {

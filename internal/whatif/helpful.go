@@ -12,8 +12,8 @@ import (
 )
 
 // complete extends the list of protected units of a decision. A decision names only the first few
-// units that the rule NotLowerPriority protects; complete returns all of them. It returns a short
-// list, or a list with other rules, unchanged.
+// units that the rule NotLowerPriority protects; complete returns all of these units. It does not
+// change a list that is complete already, or that has units with other rules.
 func (c *Cluster) complete(units []core.ProtectedUnit, pods []*corev1.Pod) []core.ProtectedUnit {
 	const mostNamed = 20
 	other := slices.ContainsFunc(units, func(u core.ProtectedUnit) bool { return u.Rule != core.RuleNotLowerPriority })

@@ -77,8 +77,8 @@ func NewLinter(objects *inventory.Inventory, queueLabel string) (*Linter, error)
 		return nil, err
 	}
 	for _, class := range classes {
-		// These resources come from devices, so nodes do not list them. Each DeviceClass has a
-		// default resource name, and may have a second name.
+		// Add the resources that DeviceClasses provide, because nodes do not list them. Each
+		// DeviceClass has a default resource name, and may have a second name.
 		had[resourcev1.ResourceDeviceClassPrefix+class.Name] = true
 		if class.Spec.ExtendedResourceName != nil {
 			had[*class.Spec.ExtendedResourceName] = true

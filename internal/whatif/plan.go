@@ -86,7 +86,8 @@ type Step struct {
 type Placement struct {
 	Pod  string `json:"pod"`
 	Node string `json:"node"`
-	// OrLike has other nodes with the same score. The scheduler may choose any of them.
+	// OrLike has the other nodes with the same score. The scheduler may choose any of them in place
+	// of Node.
 	OrLike []string `json:"orLike,omitempty"`
 }
 
@@ -225,7 +226,8 @@ func (c *Cluster) ranked(ctx context.Context, key types.NamespacedName, step Ste
 		return Step{}, err
 	case refusedBy != "":
 		// The decision did not ask this extender, because its rejection of a node may change later.
-		// In a real scheduling cycle, it would reject all nodes, and nothing would be evicted.
+		// In a real scheduling cycle, the extender would reject all nodes, and no pod would be
+		// evicted.
 		step.Outcome, step.Placements = core.Infeasible, nil
 		step.Message = fmt.Sprintf("extender %s refuses every node that has room for it", refusedBy)
 	case len(best) > 0:

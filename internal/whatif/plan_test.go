@@ -322,7 +322,8 @@ func TestPlanBehindWhatLeavesALimit(t *testing.T) {
 	q := s.queue("team", 8)
 	q.Spec.Limit = q.Spec.Quota
 	s.leaving("going", "node-a", 8, time.Minute).Labels[v1alpha1.LabelQueue] = "team"
-	// The plan uses neither the node nor the limit of this terminating pod, so the pod must stay.
+	// The plan must not delete this terminating pod, because it uses neither the pod's node nor the
+	// limit of the pod's queue.
 	s.leaving("of-none", "node-c", 1, time.Minute)
 	pod := func(name, queue string, gpus int64) manifest.Workload {
 		p := s.pending(name, "", gpus, 0)

@@ -131,7 +131,7 @@ func (c *Cluster) isComplete(pod *corev1.Pod) bool {
 	if c.members == nil {
 		c.members = make(map[types.NamespacedName]int)
 		for _, p := range c.pods {
-			// The count is for each PodGroup of a tree, not for the whole tree.
+			// Count by PodGroup, because a tree needs enough members in each PodGroup.
 			if of, ok := c.derived.GroupOf(p); ok && !hasFinished(p) && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0 {
 				c.members[of]++
 			}

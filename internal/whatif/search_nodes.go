@@ -39,8 +39,8 @@ func (s *search) cordons(ctx context.Context) ([]Remedy, error) {
 	var needed []*corev1.Node
 	for best != nil && err == nil && len(rest) > 0 && s.decided < last {
 		// Find the shortest prefix of rest that helps together with the nodes in needed. The last
-		// node of that prefix is also needed. Longer prefixes help too, because further nodes never
-		// remove room.
+		// node of that prefix is also needed. A binary search is possible, because further nodes
+		// never remove room.
 		n := sort.Search(len(rest), func(n int) bool {
 			if err != nil || s.decided >= last || n+len(needed) == 0 {
 				return false

@@ -356,7 +356,8 @@ func TestWhen(t *testing.T) {
 		// notBefore and latest are times since noon. 0 means that there is no bound.
 		notBefore, latest time.Duration
 		now               bool
-		// because is a part of the reason for notBefore. then is a part of the reason for latest.
+		// The field because is a part of the reason for notBefore, and the field then is a part of
+		// the reason for latest.
 		because, then string
 	}{
 		"there is room": {

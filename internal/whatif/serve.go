@@ -47,8 +47,8 @@ func (s server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, http.StatusOK, io.NopCloser(body)), nil
 }
 
-// resourceOf returns the resource of a path that lists the resource in all namespaces. It returns
-// false for other paths.
+// resourceOf returns the resource that a request lists in all namespaces, from the path of the
+// request. It returns false for any other request.
 func resourceOf(path string) (schema.GroupVersionResource, bool) {
 	switch parts := strings.Split(strings.Trim(path, "/"), "/"); {
 	case len(parts) == 3 && parts[0] == "api":

@@ -28,7 +28,7 @@ type topologyLevel struct {
 
 // topologyLevels returns the topology levels of a preemptor, the nearest first. It leaves out
 // levels without a domain, and levels where placed members are in several domains or outside of all
-// domains. If that is so at the required level, the result is nil.
+// domains. If the required level must be left out for one of these reasons, the result is nil.
 func topologyLevels(nodes []*corev1.Node, p *core.Preemptor) []topologyLevel {
 	if p.Domain != nil && !isSearchable(p.Domain.Homes) {
 		return nil
@@ -60,8 +60,9 @@ func topologyLevels(nodes []*corev1.Node, p *core.Preemptor) []topologyLevel {
 	return out
 }
 
-// isSearchable reports whether further members can join the placed members in one domain. homes has
-// the domains of the placed members.
+// isSearchable reports whether a forecast can search the domains of a level. This is so if no
+// member is placed, or if all placed members are in one domain. homes has the domains of the placed
+// members.
 func isSearchable(homes []string) bool {
 	return len(homes) == 0 || len(homes) == 1 && homes[0] != ""
 }

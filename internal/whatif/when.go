@@ -105,7 +105,8 @@ func (f *forecast) bounds(ctx context.Context, step *Step) (*Bounds, error) {
 		if err != nil {
 			return nil, err
 		}
-		// At that time, each protected unit may be evicted, but perhaps not all of them together.
+		// At that time, the rules allow the eviction of each protected unit, but perhaps not of all
+		// together.
 		if isPlaced(&then) {
 			out.end(*step.RetryAt, "protections have ended by then, and it may preempt; its victims take their grace periods on top", &then)
 			return out, nil
@@ -123,7 +124,8 @@ func (f *forecast) bounds(ctx context.Context, step *Step) (*Bounds, error) {
 	return out, err
 }
 
-// end sets the latest start. then is the reason, and step the decision for that time.
+// end sets the latest start. The argument then is the reason, and step is the decision for that
+// time.
 func (b *Bounds) end(at time.Time, then string, step *Step) {
 	at = at.UTC()
 	b.AtTheLatest, b.Then, b.In = &at, then, sharedDomains(step)
@@ -155,7 +157,7 @@ func onceGone(pods []*corev1.Pod, step *Step, now time.Time) *Bounds {
 		if pod.DeletionTimestamp != nil {
 			goes(pod, pod.DeletionTimestamp.Time)
 		} else {
-			// The scheduler will delete this pod at once.
+			// This pod is not deleted yet. Assume that the scheduler deletes it at once.
 			goes(pod, now.Add(min(graceOf(pod), step.maxGrace)))
 		}
 	}
@@ -197,8 +199,8 @@ type end struct {
 	job string
 }
 
-// ends returns the ends of the running pods that have a declared end, sorted by time. It counts
-// other pods in out.Endless, or in out.Unread if their Job is unknown.
+// ends returns the ends of the running pods that have a declared end, sorted by time. It counts all
+// other running pods: in out.Unread if their Job is unknown, and in out.Endless otherwise.
 func (f *forecast) ends(out *Bounds) ([]end, error) {
 	var ends []end
 	for _, pod := range f.pods {
@@ -338,8 +340,8 @@ func (f *forecast) latest(ctx context.Context, step *Step, out *Bounds) error {
 	if len(ends) == 0 || !fits(len(ends)) {
 		return failed
 	}
-	// The last call of fits that finds room is for the end that the search returns. So first is the
-	// decision for the result.
+	// The binary search returns the end of the last call of fits that found room. So first is the
+	// decision for this end.
 	n := 1 + sort.Search(len(ends)-1, func(i int) bool { return fits(i + 1) })
 	if failed != nil {
 		return failed

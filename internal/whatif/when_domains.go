@@ -293,8 +293,8 @@ func (df *domainForecast) whenEmpty(ctx context.Context, name string) (*int, err
 }
 
 // needsOthers reports whether the room for a pod may depend on other pods that run. A required
-// affinity may name them. A claim may have devices that they use, and it keeps these devices
-// without them.
+// affinity may select running pods. A claim may be allocated to devices that running pods use, and
+// it keeps these devices when they end.
 func needsOthers(pod *corev1.Pod) bool {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return true

@@ -7,7 +7,7 @@
 //
 //	policy, err := preemptiontoleration.FromPriorityClass(class)
 //	if err != nil {
-//		// The class has no policy then. Inform its author.
+//		// The annotations of the class are invalid, so the class has no policy.
 //	}
 //	tolerates, until := policy.Tolerates(preemptorPriority, scheduledAt, now)
 package preemptiontoleration

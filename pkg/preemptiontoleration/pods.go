@@ -11,7 +11,7 @@ import (
 )
 
 // CanToleratePreemption reports whether a pod tolerates preemption by another pod at the time now.
-// A pod without a PriorityClass, or whose class has no policy, tolerates no preemption. Errors:
+// A pod tolerates no preemption if it has no PriorityClass, or if its class has no policy. Errors:
 //
 //   - The class does not exist: the error is a NotFound, and the result follows [MissingClass]. The
 //     pod tolerates every preemptor that is not system-critical.

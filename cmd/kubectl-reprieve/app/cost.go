@@ -28,7 +28,8 @@ type costAnswer struct {
 	Sum costRow `json:"sum"`
 }
 
-// costRow is the work that preemptions lost, for the victims of one queue by one rule.
+// costRow is the work that preemptions lost: the sum over the victims of one queue that one rule
+// permitted to evict.
 type costRow struct {
 	Queue string `json:"queue,omitempty"`
 	Rule  string `json:"rule,omitempty"`

@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// family is an object that PodGroups are derived for, with the objects between the object and its
-// pods. Between a JobSet and its pods, these are Jobs.
+// family is an object that PodGroups are derived for, such as a JobSet, with the intermediate
+// objects that it owns. A JobSet owns Jobs, and the Jobs own the pods.
 type family struct {
 	rule *grouping.Rule
 	// key is the namespace and name of the object. An empty namespace matches every namespace.

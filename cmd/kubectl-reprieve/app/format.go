@@ -138,7 +138,8 @@ func repainted(line string, cells []string) string {
 // marks with terminal sequences, and escapes the terminal sequences in all other text.
 const mark = "\xff"
 
-// The marks of colours for words that describe a state, and other marks.
+// Marks in the text of an answer. The marks of colours are for words that describe a state, such as
+// "Pending".
 const (
 	good = mark + "g"
 	fair = mark + "f"

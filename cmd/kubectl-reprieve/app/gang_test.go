@@ -56,8 +56,8 @@ func gangs() string {
 	})
 }
 
-// TestGangsAndLimits checks the reported cause of a wait. It must be the cause that the scheduler
-// reports for the whole workload, not the cause for its first pod alone.
+// TestGangsAndLimits checks the reported cause of a wait. The command must report the same cause as
+// the scheduler: the cause for the whole workload, not for its first pod alone.
 func TestGangsAndLimits(t *testing.T) {
 	t.Parallel()
 	const protected, room = "PreemptMinRuntime of queue team protects default/old", "there is room as things are: gang of 2 fits"

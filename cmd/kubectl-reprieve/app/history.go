@@ -20,7 +20,7 @@ type historyAnswer struct {
 	typed
 	Preemptions []happening `json:"preemptions"`
 	// QueueUnknown counts preemptions that the answer leaves out because the victim's queue is not
-	// known. It is 0 if the question names no queue.
+	// known. It is 0 if the user asks about no particular queue.
 	QueueUnknown int `json:"queueUnknown,omitempty"`
 }
 
@@ -117,8 +117,8 @@ func (a *asking) history(ctx context.Context, shown *progress, wanted *historyFi
 
 // readParties reads the objects. If queues is true, it also returns the workloads with their
 // queues, by the names that happenings have for them. It reads the scheduler's configuration only
-// if queues is true, or if a grouping rule finds the pods of the subject by. In the other cases, a
-// caller without permission to list all objects gets the objects of the namespace, unless namespace
+// if queues is true, or if the subject by needs a grouping rule to find its pods. In all other
+// cases, a caller who may not list all objects gets the objects of the namespace, unless namespace
 // is "".
 func (a *asking) readParties(ctx context.Context, shown *progress, namespace string, queues bool, by *subject) (*inventory.Inventory, map[string]report.Party, error) {
 	if !queues && (by == nil || by.rule == nil) {

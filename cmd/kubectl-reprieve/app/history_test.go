@@ -164,9 +164,9 @@ func TestHistoryOfMembers(t *testing.T) {
 	}
 }
 
-// TestHistoryOfWhatHasGone checks the queue of a deleted victim. It is the queue in the message
-// about the victim, or else the queue of the PodGroup that the victim was evicted with. Without
-// both, the output reports that the queue is not known.
+// TestHistoryOfWhatHasGone checks the reported queue of a deleted victim. The queue comes from the
+// message about the victim, or else from the PodGroup that the victim was evicted with. If neither
+// has a queue, the output reports that the queue is not known.
 func TestHistoryOfWhatHasGone(t *testing.T) {
 	t.Parallel()
 	event := func(name, note string) string {

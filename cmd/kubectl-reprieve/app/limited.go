@@ -20,7 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// told is a message about work that a condition or an event has.
+// told is a message about some work, from a condition or an event.
 type told struct {
 	// Of is the kind and name of the object. If several pods have the same message, Of is the first
 	// pod.

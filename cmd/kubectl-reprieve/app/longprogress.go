@@ -11,8 +11,8 @@ import (
 // lineEvery is the time between two lines of progress, if the output is not a terminal.
 const lineEvery = 10 * time.Second
 
-// newLongProgress is newProgress for a command that may take minutes. If the writer is not a
-// terminal, for example in a CI job, it writes a line of progress at intervals of lineEvery.
+// newLongProgress is like newProgress, for a command that may take minutes. If the writer is not a
+// terminal, for example in a CI job, the progress is a new line at intervals of lineEvery.
 func newLongProgress(to io.Writer, clk clock.Clock) *progress {
 	if isTerminal(to) {
 		return newProgress(to, clk)

@@ -24,7 +24,7 @@ type mapping struct {
 	asked   *question
 	parties map[string]report.Party
 	out     *report.Map
-	// nodes and works map names to indexes of the nodes and workloads in out.
+	// nodes and works map the names of nodes and workloads to their indexes in the map out.
 	nodes, works map[string]int
 	// pods maps namespace/name of a pod to the pod's place in out.
 	pods map[string]podPlace

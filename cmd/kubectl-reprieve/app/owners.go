@@ -38,7 +38,7 @@ func ownersOf(objects *inventory.Inventory) (owners, error) {
 
 // mention is an entry in a list of units: the name of a unit, and a remark about the unit.
 type mention struct {
-	// unit is the name. said is the remark, which the line prints after the name.
+	// unit is the name of the unit. said is the remark that the line prints after the name.
 	unit, said string
 }
 

@@ -95,8 +95,8 @@ func (a *asking) preemptions(ctx context.Context, objects *inventory.Inventory, 
 // and an event may all report. Happenings count as the same preemption if they have the same victim
 // and preemptor, and are less than a minute apart. The time, rule and message of the most trusted
 // source apply. If a PodGroup was evicted as a whole, onceEach removes the happenings of its pods.
-// But it keeps a pod's happening from a source that is more trusted than the source of the
-// PodGroup's happening. The result is sorted, newest first.
+// The exception is a happening whose source is more trusted than the source of the PodGroup's
+// happening. The result is sorted, newest first.
 func onceEach(all []happening) []happening {
 	type same struct{ victim, preemptor string }
 	told := make(map[same]int)

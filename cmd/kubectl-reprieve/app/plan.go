@@ -223,8 +223,8 @@ func title(r *whatif.Result) string {
 	return name + " (" + r.Namespace + ")"
 }
 
-// outcomes returns the outcome of all steps if it is the same. Otherwise it returns the number of
-// steps with each outcome.
+// outcomes summarizes the outcomes of the steps. If all steps have the same outcome, it returns
+// this outcome. Otherwise it returns the number of steps with each outcome.
 func outcomes(r *whatif.Result) string {
 	var order []core.Outcome
 	counts := make(map[core.Outcome]int)

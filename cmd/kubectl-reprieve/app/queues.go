@@ -210,8 +210,8 @@ type shareChange struct {
 	Reclaimable string `json:"reclaimable"`
 }
 
-// changesOf returns the shares that differ between two answers, in the order of the queues in
-// after.
+// changesOf returns the shares that differ between two answers, in the order of the queues in the
+// second answer.
 func changesOf(before, after *queuesAnswer) []shareChange {
 	was := make(map[[2]string]resourceAmount)
 	for _, q := range before.Queues {

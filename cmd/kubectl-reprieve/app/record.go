@@ -228,8 +228,8 @@ func (s *subject) isVictim(name string, pods []core.VictimPod) bool {
 	return s.is(name) || slices.ContainsFunc(pods, func(pod core.VictimPod) bool { return s.is(unitName(pod.Namespace, pod.Name, false)) })
 }
 
-// otherThan returns the entries of Stayed that belong to the work in other. If there are none, it
-// returns the reason in silence.
+// otherThan returns the units in Stayed that belong to the work of the argument other. If there are
+// none, the result silence explains why.
 func (c *choice) otherThan(other *subject) (stayed []stayer, silence string) {
 	for _, s := range c.Stayed {
 		if other.is(s.Work) {

@@ -60,9 +60,9 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string,
 	return codeOf(err)
 }
 
-// Silence turns off the log of the scheduler's library. Otherwise the errors in this log would
-// appear among the lines of the answer. The log is global to the process, so main calls Silence
-// once, before Run.
+// Silence turns off the log of the scheduler's library. Errors in this log would otherwise appear
+// among the lines of the answer. The log is global to the process, so main calls Silence once,
+// before Run.
 func Silence() {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
@@ -97,8 +97,8 @@ Reprieve; 6 answered, and something planned finds no room; 130 why --watch was i
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.PersistentFlags()
-	// The scheduler's library defines a global flag version. Cobra would use that flag if this one
-	// did not exist.
+	// Define a flag version here. Without it, Cobra would use the global flag version of the
+	// scheduler's library.
 	flags.Bool("version", false, "Print the version.")
 	a.kube.AddFlags(flags)
 	flags.StringVarP(&a.format, "output", "o", formatTable, "How to write the answer: table, wide, json or yaml.")
@@ -106,7 +106,8 @@ Reprieve; 6 answered, and something planned finds no room; 130 why --watch was i
 	flags.StringVar(&a.configuration, "config", "", "The scheduler's KubeSchedulerConfiguration file; by default that of the snapshot, or the one that the scheduler runs without --config.")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !cmd.HasParent() {
-			// The flags may be flags of a misspelled command. Report the command first.
+			// Report a misspelled command before the error about the flag, because the flag may
+			// belong to the intended command.
 			if unknown := knownCommand(cmd, cmd.Flags().Args()); unknown != nil {
 				return unknown
 			}

@@ -177,8 +177,8 @@ func addTo(sums, more corev1.ResourceList) {
 	}
 }
 
-// fullnessOf returns the requested part of CPUs, memory and extended resources. all is the
-// allocatable amount, and used is the requested amount. GPUs come first.
+// fullnessOf returns the requested part of CPUs, memory and extended resources. The argument all is
+// the allocatable amount, and used is the requested amount. GPUs come first in the result.
 func fullnessOf(all, used corev1.ResourceList) []fullness {
 	var names []string
 	for name := range all {

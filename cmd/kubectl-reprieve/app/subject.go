@@ -33,8 +33,8 @@ type subject struct {
 	// pod. They may belong to reprieve.dev or to scheduling.k8s.io. A tree takes the place of its
 	// PodGroups, in the form of [gang.AsPodGroup].
 	all []*v1alpha1.PodGroup
-	// group is the group that the question is about. If exactly one group waits, it is that group.
-	// If no group waits, it is the only group of the subject. Otherwise it is nil.
+	// group is the group that the question is about. This is the only group that waits. If no group
+	// waits, it is the only group of the subject. If there are several such groups, it is nil.
 	group *v1alpha1.PodGroup
 	// waiting lists the parts of the subject that wait, by kind and name, if there are several.
 	// Each part gets its own decision.
@@ -272,7 +272,8 @@ func (s *subject) narrow() {
 	var groups []*v1alpha1.PodGroup
 	seen := sets.New[types.NamespacedName]()
 	for _, pod := range s.pending() {
-		// Pods without a gang get decisions one by one. The first of them represents all.
+		// Take the first pod to represent all, because pods without a gang get decisions one by
+		// one.
 		group, part, key := s.groupOf(pod), "pod/"+pod.Name, types.NamespacedName{}
 		if group != nil {
 			key = keyOf(group)

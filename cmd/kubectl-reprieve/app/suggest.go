@@ -40,7 +40,7 @@ func (s *subject) findRunning(asked *question) error {
 }
 
 // missing returns the error for a subject that does not exist. The error suggests a similar name,
-// namespace or kind. more is additional text.
+// namespace or kind. The argument more is text that the message ends with.
 func (s *subject) missing(objects *inventory.Inventory, more string) error {
 	return notFound(fmt.Errorf("%s does not exist%s%s", s.name(), more, s.meant(objects)))
 }

@@ -33,7 +33,8 @@ type toldTree struct {
 	Groups int `json:"groups,omitempty"`
 	// Parts lists the groups below the root. Each group comes before the groups below it.
 	Parts []toldPart `json:"parts"`
-	// Together is true if each needed part has room alone, but all of them together do not fit.
+	// Together is true if each needed part has room alone, but all needed parts together do not
+	// fit.
 	Together bool `json:"together,omitempty"`
 	// Flaw is the reason why the tree cannot start again. It is set only if no members of the tree
 	// are pending. An example is a running tree whose root was deleted.
@@ -234,8 +235,9 @@ func addNeeded(group *gang.Tree, chosen sets.Set[string]) {
 	}
 }
 
-// decideParts fills in Alone for needed PodGroups without enough placed members, and Together. It
-// makes at most mostAlone decisions. Call it only if the decision for the whole tree is infeasible.
+// decideParts fills in the field Together, and the field Alone of each needed PodGroup without
+// enough placed members. It makes at most mostAlone decisions. Call it only if the decision for the
+// whole tree is infeasible.
 func (t *toldTree) decideParts(ctx context.Context, asked *question, about *subject, told func(decided int)) error {
 	decided, fit, all := 0, 0, true
 	for i := range t.Parts {

@@ -61,8 +61,8 @@ func submittedTree() string {
 	return out
 }
 
-// TestTrees checks answers about trees, and about their groups and members. They describe the tree,
-// and the part that lacks members or room.
+// TestTrees checks answers about trees, and about the groups and members of trees. Each answer must
+// describe the tree, and the part of it that lacks members or room.
 func TestTrees(t *testing.T) {
 	t.Parallel()
 	const short = `"conditions":[{"type":"PodGroupScheduled","status":"False","reason":"NotEnoughGroups","lastTransitionTime":"2026-03-01T11:00:00Z","message":"CompositePodGroup default/serving needs 2 groups"}]`

@@ -63,8 +63,8 @@ func waitersOf(asked *question, parties map[string]report.Party) ([]report.Waite
 	return out, nil
 }
 
-// take adds a pod to its pending workload. of is the condition PodGroupScheduled of the workload's
-// PodGroup, or nil.
+// take adds a pod to its pending workload. The argument of is the condition PodGroupScheduled of
+// the workload's PodGroup, or nil.
 func (w *waiter) take(pod *corev1.Pod, of *metav1.Condition) {
 	if created := pod.CreationTimestamp.Time; created.Before(w.Since) {
 		w.Since = created

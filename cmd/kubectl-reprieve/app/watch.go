@@ -33,8 +33,9 @@ const (
 	// settleFor is the time between a change and the next read. Members of a gang often change
 	// together, so more changes may follow.
 	settleFor = 500 * time.Millisecond
-	// refusedFor is the time that the watch ignores a refusal that would otherwise end it. An API
-	// server that has just started may not know all permissions and resources yet.
+	// refusedFor is the time that the watch tolerates the refusal of its reads. After that time, a
+	// refusal ends the watch. An API server that has just started may not know all permissions and
+	// resources yet.
 	refusedFor = time.Minute
 )
 

@@ -194,7 +194,7 @@ func whyUnknown(decision *whatif.Step, b *whatif.Bounds) string {
 	case b.Endless == 0:
 		return "the end of running work frees no room for it"
 	default:
-		// The pods in the way release their usage only when they end.
+		// The workload waits for the end of running pods, and some of these pods declare no end.
 		return fmt.Sprintf("%d of the pods that run declare no end", b.Endless)
 	}
 }

@@ -84,8 +84,8 @@ type whyAnswer struct {
 type whyOptions struct {
 	remedies, watch bool
 	record          recordSource
-	// not is the value of the flag --not: the name of work that was not evicted. with lists the
-	// files of --with: objects that the decision assumes to exist.
+	// not is the value of the flag --not: the name of work that was not evicted. The field with
+	// lists the files of the flag --with: objects that the decision assumes to exist.
 	not  string
 	with []string
 	// other is the work that --not names; nil without --not.
@@ -200,7 +200,7 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 		return nil, err
 	}
 	if other := options.other; other != nil {
-		// The work of --not may no longer exist. The record may still name it.
+		// Do not fail if the work of --not no longer exists, because the record may still name it.
 		if _, err := other.find(asked); err != nil && codeOf(err) != exitNotFound {
 			return nil, err
 		}
@@ -320,7 +320,7 @@ func (s *subject) is(name string) bool {
 			return true
 		}
 	}
-	// A pod of a Job may no longer exist. Recognize it by its name.
+	// Recognize a pod of a Job by its name, because the pod may no longer exist.
 	return s.kind == kindJob && isPodOf("pod "+s.key.String(), name) || s.family != nil && s.family.hadPod(name)
 }
 
@@ -372,7 +372,8 @@ func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question
 		return nil
 	}
 	if !about.isGang() || len(step.Pods) == 1 {
-		// Pods without a gang get decisions one by one. The first of them represents all.
+		// Take the first pod to represent all, because pods without a gang get decisions one by
+		// one.
 		pods = pods[:1]
 	}
 	answer.Tried = true

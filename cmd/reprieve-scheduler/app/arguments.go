@@ -15,8 +15,9 @@ import (
 )
 
 // checkArguments rejects two kinds of arguments under pluginConfig, before anything starts. The
-// first are arguments that no plugin reads: the library ignores them, so a misspelled plugin name
-// would remove the protection that they configure. The second are invalid arguments of Reprieve.
+// first kind are arguments that no plugin reads. The library ignores such arguments, so a
+// misspelled plugin name would silently remove the protection that they configure. The second kind
+// are invalid arguments of Reprieve.
 func checkArguments(cfg *config.KubeSchedulerConfiguration) error {
 	known := sets.KeySet(plugins.NewInTreeRegistry()).Insert(scheduler.Name, scheduler.GateName, scheduler.SortName)
 	for i := range cfg.Profiles {

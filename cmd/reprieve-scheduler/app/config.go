@@ -24,7 +24,8 @@ func defaultConfig(name string) (*config.KubeSchedulerConfiguration, error) {
 	if !ok {
 		return nil, fmt.Errorf("decode the default configuration: it is a %T", obj)
 	}
-	// Decoding clears the API version, but error messages of the framework contain it.
+	// Set the API version, because decoding clears it and error messages of the framework contain
+	// it.
 	cfg.APIVersion = "kubescheduler.config.k8s.io/v1"
 	if name != "" {
 		cfg.Profiles[0].SchedulerName = name

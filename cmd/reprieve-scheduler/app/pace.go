@@ -105,8 +105,8 @@ func pace(ctx context.Context, c *schedulerconfig.Config, limiter *pacing.Limite
 	if c.LeaderElection == nil {
 		return nil
 	}
-	// pace has replaced the event broadcaster, and the old one is never started. So the lock of the
-	// lease must use the new one, or its events would be lost.
+	// pace has replaced the event broadcaster, and the old broadcaster is never started. So the
+	// lock of the lease must use the new broadcaster. Otherwise its events would be lost.
 	if lock, ok := c.LeaderElection.Lock.(*resourcelock.LeaseLock); ok {
 		lock.LockConfig.EventRecorder = c.EventBroadcaster.DeprecatedNewLegacyRecorder(c.ComponentConfig.Profiles[0].SchedulerName)
 	}

@@ -171,8 +171,9 @@ func newStatuses(ctx context.Context, cc *schedulerconfig.CompletedConfig) (*pod
 	return podstatus.New(ctx, pods, cc.Client, limiter, clock.RealClock{}), nil
 }
 
-// ofOneRate returns a copy of rest. If a rate is configured, the copy has one rate limiter for all
-// calls. Otherwise a client would create a rate limiter for each kind of object.
+// ofOneRate returns a copy of the client configuration rest. If a rate is configured, the copy has
+// one rate limiter for all calls. Without it, a client would create a rate limiter for each kind of
+// object.
 func ofOneRate(rest *restclient.Config) *restclient.Config {
 	rest = restclient.CopyConfig(rest)
 	if rest.QPS > 0 {
@@ -244,8 +245,8 @@ func (p *parts) groupChanged(key types.NamespacedName) {
 }
 
 // groupSaved reports to the scheduler that the eviction cost of a group has changed. It also
-// reports the moves of groups to other trees that its call of Changed returns, because no later
-// call returns them again.
+// reports the groups that have moved to another tree. Its call of Changed returns these moves, and
+// no later call returns them again.
 func (p *parts) groupSaved(key types.NamespacedName) {
 	workloads, moves := p.trees.Changed(key)
 	shared := p.plugins.Scheduler()
@@ -343,8 +344,8 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 
 // awaitIntents returns when planning counts the pods of all recorded preemptions as gone. An
 // earlier leader records the pods of a preemption in a PodGroup before it evicts them. The cache of
-// a new leader may lack the last of these records. Without them, the new leader would evict the
-// same groups again.
+// a new leader may lack the last of these records. Without these records, the new leader would
+// evict the same groups again.
 func (p *parts) awaitIntents(ctx context.Context, shared *scheduler.Scheduler) {
 	logger := klog.FromContext(ctx)
 	for {

@@ -112,8 +112,8 @@ func registeredMetrics(opts *Options) (*metrics.Metrics, error) {
 	return measured, nil
 }
 
-// configure completes the configuration. It also returns the kind of the Workloads that pods name
-// in spec.workloadRef; see readWorkloadRefs.
+// configure completes the configuration. If pods may name a Workload in spec.workloadRef, it also
+// returns the kind of these Workloads; see readWorkloadRefs.
 func configure(ctx context.Context, opts *Options, rest *restclient.Config, limiter *pacing.Limiter) (schedulerconfig.CompletedConfig, *schema.GroupVersionKind, error) {
 	c, err := opts.Config(ctx)
 	if err != nil {
