@@ -52,8 +52,12 @@ func run(out string) error {
 	var page strings.Builder
 	page.WriteString(`# CustomResourceDefinitions of frameworks
 
-For tests only. Each is a copy from the framework's own module, under its license (Apache-2.0), without descriptions and without versions that
-are not read here. ` + "`go run ./hack/frameworks`" + ` writes them and this page; ` + "`gunzip -c FILE | jq`" + ` shows one.
+Only the tests use these files. Each file is a copy of a CustomResourceDefinition from the module of
+its framework, under the license of the framework (Apache-2.0). Descriptions, and API versions that
+Reprieve does not read, are removed.
+
+` + "`go run ./hack/frameworks`" + ` writes the files and this page. To show a file, run
+` + "`gunzip -c FILE | jq`" + `.
 
 | file | module | version |
 | --- | --- | --- |
@@ -157,7 +161,8 @@ func (s *source) keepServed(crd map[string]any) error {
 	}
 	version["storage"] = true
 	spec["versions"] = versions
-	// The conversion needs the framework's webhook, which does not run in the tests.
+	// Remove the conversion, because it needs the framework's webhook, which does not run in the
+	// tests.
 	delete(spec, "conversion")
 	delete(crd, "status")
 	return nil

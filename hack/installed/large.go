@@ -47,7 +47,7 @@ type largeResult struct {
 	// waiting has a node.
 	startUp time.Duration
 	// preemptions has, for each preempting pod, the time from its creation until it has a node.
-	// gone is the number of evicted pods.
+	// gone counts the pods that were evicted for them.
 	preemptions []time.Duration
 	gone        int
 	// killed is the time from the expiry of a killed leader's Lease until the next leader has

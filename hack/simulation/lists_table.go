@@ -28,8 +28,8 @@ func aims() map[string]aim {
 	return map[string]aim{defaultOrder: order, "bands": {lost: 0.6}, "bands, checkpoints": {lost: 0.2}}
 }
 
-// bounds returns ratios of lost GPU-hours, by shape and variant. Another simulator has reached
-// these ratios for two lists. It changed only the order of victims.
+// bounds returns ratios of lost GPU-hours, by shape and variant. Another simulator, which changed
+// only the order of victims, has reached these ratios for two lists.
 func bounds() map[string]map[string]string {
 	return map[string]map[string]string{
 		"single pods": {"bands": "0.76× and 0.45×; without priorities 0.61× and 0.16×"},
@@ -175,7 +175,8 @@ func (t tableOf) row(shape string, i int) (line string, misses []string) {
 	return line, misses
 }
 
-// byList returns a table with a row of ratios for each list. A ratio is of sums over the seeds.
+// byList returns a table with a row of ratios for each list. Each ratio divides sums over all
+// seeds.
 func (t tableOf) byList() string {
 	var b strings.Builder
 	var names []string

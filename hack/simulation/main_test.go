@@ -42,8 +42,8 @@ func mustPlay(t *testing.T, trace string, args []string) []*simulation.Result {
 }
 
 // TestPage checks that the page gets the output of the command, that the plot shows the
-// percentiles, and that the surrounding text stays. Then a check of the page passes. It fails after
-// a number in the page changes.
+// percentiles, and that the surrounding text stays. A check of this page must pass. After a number
+// in the page changes, the check must fail.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	doc := filepath.Join(t.TempDir(), "page.md")
@@ -94,9 +94,9 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestLists checks that the table has sums over lists and seeds of the command's results, and a row
-// for each list. The table must omit lists without the column QoS, and lists whose work equals the
-// work of another list.
+// TestLists checks that the table has the sums of the command's results over all lists and seeds,
+// and a row for each list. The table must omit lists without the column QoS, and lists whose work
+// equals the work of another list.
 func TestLists(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -220,8 +220,8 @@ func TestSmallDay(t *testing.T) {
 var mostSteps = map[string]int{"priority": 119_000, "queues": 4_910_000}
 
 // TestWork checks that the decisions of the small day do not take more steps than allowed. It
-// counts steps instead of time, because time depends on the machine. If a change is meant to make a
-// search do more, raise the bound.
+// counts steps instead of time, because time depends on the machine. If a change makes a search do
+// more work on purpose, raise the bound.
 func TestWork(t *testing.T) {
 	t.Parallel()
 	bounded := 0

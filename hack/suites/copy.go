@@ -31,7 +31,7 @@ func copied() map[string]string {
 	}
 }
 
-// patch replaces the text from by the text to in the copied files.
+// patch is a replacement in the copied files: the old text (from) and the new text (to).
 type patch struct{ from, to string }
 
 // patches returns the patches for the copied tests. The original tests run kube-scheduler in the
@@ -52,7 +52,8 @@ func patches() []patch {
 			`strings.HasPrefix(event.Message, "Preempted by podgroup")`,
 			`(strings.HasPrefix(event.Message, "Preempted by podgroup") || testutils.ByGroup(&event))`,
 		},
-		// If a group preempts, Reprieve sets another reason in the condition than kube-scheduler.
+		// Expect another reason: if a group preempts, Reprieve and kube-scheduler set different
+		// reasons in the condition.
 		{"cond.Reason == schedulingv1beta1.PodGroupReasonUnschedulable &&", `cond.Reason == "Preempting" &&`},
 		{`"minCount (1) cannot be satisfied"`, `"gang of 1 fits on node-1 once leaving pods are gone"`},
 		{`"pod group preemption: found a placement for podgroup, preempting 1 victims"`, `"/low-1 on node-1"`},

@@ -57,8 +57,8 @@ func results(pass int) []result {
 	return out
 }
 
-// TestTable checks that a run replaces the rows of the tested versions. It keeps the other rows if
-// they have the same columns.
+// TestTable checks that a run replaces the rows of the tested versions, and keeps all other rows
+// that have the same columns.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	first := table(nil, []row{{"1.34", "v1.34.4", results(1)}, {"1.100", "v1.100.0", results(1)}})

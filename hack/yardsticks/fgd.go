@@ -96,8 +96,8 @@ func fgdText(ctx context.Context, r *run) (string, error) {
 type fgdTables struct {
 	allocated, fragmented strings.Builder
 	// lists is the number of pod lists in the tables. behind has the pod lists where Reprieve with
-	// its fragmentation criterion allocates less than best fit. Its values are the differences in
-	// percent of all GPUs; they are negative.
+	// its fragmentation criterion allocates less than best fit. It maps each such list to the
+	// difference in percent of all GPUs, which is negative.
 	lists       int
 	behind      map[string]float64
 	unsupported []string
@@ -185,7 +185,7 @@ func newFilling(nodes, pods string) (*filling, error) {
 	return f, err
 }
 
-// line is a line of a CSV file. of maps the name of a column to the value.
+// line is a line of a CSV file. The field of maps the name of a column to the value in this line.
 type line struct {
 	of  map[string]string
 	err error

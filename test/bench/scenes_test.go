@@ -105,8 +105,8 @@ func mixedPods(nodes int) *scene {
 	return s
 }
 
-// inGroups makes the running pods members of PodGroups that are evicted as a whole. of returns the
-// number of the PodGroup for pod i on node n.
+// inGroups makes the running pods members of PodGroups that are evicted as a whole. The function of
+// returns the number of the PodGroup for pod i on node n.
 func inGroups(s *scene, of func(n, i int) int) *scene {
 	known := make(map[int]int)
 	for n, pods := range s.running {

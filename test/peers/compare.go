@@ -17,8 +17,8 @@ type Agreement struct {
 	Cases, Agree, Explained int
 	// Nodes is the number of workloads with two properties: the number of running pods is as
 	// expected, and the peer names an expected node. SameNode is the number of these workloads that
-	// run on the expected node. If several nodes are equal, the core selects by name, so another
-	// node is no fault.
+	// run on the expected node. A different node is no fault, because the core selects by name
+	// among equal nodes.
 	Nodes, SameNode int
 	Faults          []string
 }
@@ -78,7 +78,7 @@ func (c *Case) expected(w *Work) int {
 }
 
 // differences returns the number of running pods for each workload whose number differs from the
-// peer's. If workloads differ only by name, it does not matter which of them run.
+// peer's. Workloads that differ only by name are interchangeable.
 func (c *Case) differences(o *Outcome) map[string]int {
 	theirs, ours := make(map[string][]int), make(map[string][]int)
 	for i := range c.Work {

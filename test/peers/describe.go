@@ -38,8 +38,8 @@ func (g *game) snapshot() *core.Snapshot {
 	return s
 }
 
-// units returns the preemption units of a running workload. A gang without surplus members is one
-// unit, and so is a stale gang. Each member of another gang is a unit.
+// units returns the preemption units of a running workload. A gang is one unit if it has no surplus
+// members or is stale. In any other gang, each member is a unit.
 func (p *player) units(pods []core.Pod) []core.Unit {
 	unit := core.Unit{Namespace: "ns", Name: p.Name, UID: p.Name, Priority: p.Priority, Start: p.began, Since: p.began}
 	if p.Fixed {

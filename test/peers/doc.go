@@ -6,9 +6,9 @@
 //
 // [Play] runs a [Case]: it decides for one pending workload after the other, in the order of the
 // queues, until no workload changes. Victims terminate at once and become pending. The outcome is
-// the number of running pods of each workload. If it differs from the peer's outcome, the file has
-// Reprieve's outcome, and names the rule or document that explains the difference. [Table.Compare]
-// counts the cases with and without a difference.
+// the number of running pods of each workload. If the outcome differs from the peer's, the file
+// also has Reprieve's outcome, and names the rule or document that explains the difference.
+// [Table.Compare] counts the cases with and without a difference.
 //
 // # Settings of the peers
 //

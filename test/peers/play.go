@@ -293,8 +293,8 @@ func (g *game) decide(p *player) error {
 		}
 	}
 	p.began = math.MaxInt32 + g.decisions
-	// A member past minCount that finds no room must not block other workloads. So try them again
-	// if any member has been placed.
+	// A member past minCount that finds no room must not block other workloads. So try the other
+	// workloads again if any member has been placed.
 	progress := len(d.Placements) > 0
 	for _, other := range g.work {
 		other.tried = other.tried && !progress

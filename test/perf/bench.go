@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// rowCap is the timeout of one run of a row. scheduler_perf itself bounds each side to 30 minutes,
-// and its check for leaks to 10 minutes.
+// rowCap is the timeout of one run of a row. A row has several sides, which are the compared
+// schedulers. scheduler_perf itself bounds each side to 30 minutes, and its check for leaks to 10
+// minutes.
 const rowCap = 100 * time.Minute
 
 // bench runs the benchmark binary. Each run of a side of a row has its own process.

@@ -146,8 +146,8 @@ type aim struct {
 	calls float64
 }
 
-// judge returns a text with the aim of the row, and whether Reprieve met it. all has the results of
-// all rows in this run.
+// judge returns a text with the aim of the row, and whether Reprieve met it. The argument all has
+// the results of all rows in this run.
 func (r *result) judge(all []result) string {
 	text, value, met, ok := r.weigh(all)
 	switch {

@@ -28,8 +28,8 @@ const (
 		"| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |\n"
 )
 
-// table returns the table of results. before is the old table. A row without a new result keeps its
-// old lines, if the old table was measured with the same setting.
+// table returns the table of results. The argument before is the old table. A row without a new
+// result keeps its old lines, if the old table was measured with the same setting.
 func table(setting string, all []row, size string, results []result, before string) string {
 	if !strings.Contains(before, setting) {
 		before = ""
@@ -83,8 +83,8 @@ func gangCells(f *figures) []string {
 	return []string{placed(f), seconds(w.P50), seconds(w.P90), seconds(w.P99)}
 }
 
-// lines returns the lines of a row, one for each side. cells formats the figures of a side. all has
-// the results of all rows in this run.
+// lines returns the lines of a row, one for each side. The function cells formats the figures of a
+// side, and all has the results of all rows in this run.
 func (r *result) lines(title string, cells func(*figures) []string, all []result) string {
 	ratio := "—"
 	if x, ok := r.row.ratio(r.upstream, r.ours); ok {

@@ -7,8 +7,8 @@ import (
 )
 
 // policyCases returns the cases about the creation of a policy. PodGroups and the templates of
-// Workloads share these rules. wrap makes a spec from the fields of a policy. at is the path of
-// these fields in the spec.
+// Workloads share these rules. The function wrap makes a spec from the fields of a policy, and at
+// is the path of these fields in the spec.
 func policyCases(at string, wrap func(policy string) string) map[string]validationCase {
 	return map[string]validationCase{
 		"basic": {

@@ -108,8 +108,9 @@ var bounds = map[string]float64{
 	"minLength": -1, "maxLength": 1, "minimum": -1, "maximum": 1, "minItems": -1, "maxItems": 1, "minProperties": -1, "maxProperties": 1,
 }
 
-// ofOthers reports whether a part of a schema is not tested. at is the path of the part. Kubernetes
-// defines metadata, and the scheduler writes most parts of the status from Go types.
+// ofOthers reports whether a part of a schema is not tested. The argument at is the path of the
+// part. Kubernetes defines metadata, and the scheduler writes most parts of the status from Go
+// types.
 func ofOthers(at string) bool {
 	return at == ".metadata" || strings.HasPrefix(at, ".status.") && !strings.HasPrefix(at, ".status.disruption")
 }

@@ -227,7 +227,7 @@ func (p *prometheus) over(ctx context.Context, expression string, from, to time.
 	return out.Result, err
 }
 
-// highest returns the greatest value of all series. some is false if there is no value.
+// highest returns the greatest value of all series. The result some is false if there is no value.
 func highest(all []series) (value float64, some bool) {
 	for _, s := range all {
 		for _, pair := range s.Values {

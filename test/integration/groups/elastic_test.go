@@ -213,7 +213,7 @@ func rayScalesWaiting(s *stage.Stage) {
 	autoscale(s, cluster, 4)
 	rayPod(s, cluster, "ray-gpu-2", "gpu", "")
 	rayPod(s, cluster, "ray-gpu-3", "gpu", "")
-	// The head is created last, and its name is the last in the alphabet. It must be placed
+	// The head is created last, and its name is the last in the alphabet. The head must be placed
 	// nevertheless.
 	rayPod(s, cluster, "ray-head", "headgroup", "")
 	noRoom(s, made.Name, "ray-")

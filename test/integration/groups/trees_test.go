@@ -43,8 +43,8 @@ func TestTreesOfObjects(t *testing.T) {
 	}
 }
 
-// tree waits until the namespace has one CompositePodGroup and right returns "" for it. Otherwise,
-// right returns a description of the difference.
+// tree waits until the namespace has one CompositePodGroup, which is as expected. The function
+// right returns "" for such a CompositePodGroup, and otherwise a description of the difference.
 func tree(s *stage.Stage, what string, right func(*v1alpha1.CompositePodGroup) string) *v1alpha1.CompositePodGroup {
 	s.Helper()
 	var out *v1alpha1.CompositePodGroup

@@ -59,8 +59,8 @@ func (e *env) intents() int {
 	return n
 }
 
-// TestVictimsDoNotIncrease holds a victim with a finalizer. While the preemptor waits for this
-// victim, the scheduler must not evict another pod, even if the other pod has the same cost.
+// TestVictimsDoNotIncrease keeps a victim terminating by a finalizer. While the preemptor waits for
+// this victim, the scheduler must not evict another pod, even if the other pod has the same cost.
 func TestVictimsDoNotIncrease(t *testing.T) {
 	t.Parallel()
 	const (

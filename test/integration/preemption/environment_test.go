@@ -65,8 +65,8 @@ func begin(ctx context.Context, s *stage.Stage, dir string) error {
 	return err
 }
 
-// schedulerConfig returns the default configuration with higher limits for API calls. more is
-// appended to the YAML text.
+// schedulerConfig returns the default configuration with higher limits for API calls. The argument
+// more is appended to the YAML text.
 func schedulerConfig(more string) stage.Config {
 	return stage.Config{More: "clientConnection: {qps: 500, burst: 1000}\n" + more}
 }

@@ -172,8 +172,8 @@ func TestNodesThatDiffer(t *testing.T) {
 			}
 			back := lose(c, small)
 			c.seenLost(small)
-			// The pod on the small node is the least important victim. It must stay nevertheless,
-			// because its eviction makes no room while its node is unusable.
+			// The pod on the small node is the least important victim. But its node is unusable, so
+			// its eviction frees no room. It must not be evicted.
 			c.pod("urgent", 4, "high", nil)
 			c.goes("on-large")
 			c.Never("the one on the small node goes", func(ctx context.Context) string {

@@ -17,8 +17,8 @@ func TestReclaimThatIsOvertaken(t *testing.T) {
 	c := behindProxy(t)
 	tests := map[string]struct {
 		change func(p *proxied)
-		// These are the numbers of pods that run at the end: wantClaim of the reclaimer,
-		// wantBorrowed of the borrower, and wantHeirs of other work that waits for the room.
+		// The numbers of pods that must run at the end. They are wantClaim for the reclaimer,
+		// wantBorrowed for the borrower, and wantHeirs for other work that waits for the room.
 		wantClaim, wantBorrowed, wantHeirs int
 	}{
 		"by the end of the reclaimer": {

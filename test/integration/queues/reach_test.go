@@ -19,8 +19,8 @@ func cores(cpus string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus), corev1.ResourceMemory: resource.MustParse("64Gi")}
 }
 
-// replicas creates a ReplicaSet in a queue. Each pod requests a number of CPUs. more has additional
-// lines for the spec of the pods.
+// replicas creates a ReplicaSet in a queue. Each pod requests a number of CPUs. The argument more
+// has additional lines for the spec of the pods.
 func (c *cluster) replicas(name, queue string, count int, cpus string, more ...string) {
 	c.Helper()
 	c.ApplyText(fmt.Sprintf(`apiVersion: apps/v1

@@ -25,7 +25,7 @@ func (c *cluster) restart(meanwhile ...func()) {
 
 // TestLimitOverRestart kills the scheduler when a queue has reached its limit, and while it
 // approaches its limit. After each restart, the scheduler must count the running work before it
-// places more.
+// places further work.
 func TestLimitOverRestart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)

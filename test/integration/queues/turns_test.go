@@ -13,9 +13,10 @@ import (
 )
 
 // TestTurnForAnotherDevice tests which of two queues gets the only two free GPUs. The queue
-// "entitled" has borrowed nics, and its pod needs both GPUs, which are within its quota. A pod of
-// the queue "borrower" needs one GPU, which would exceed its quota: the queue "entitled" could
-// reclaim it at once. So the pod of the queue "entitled" must get both GPUs first.
+// "entitled" uses more of another device, nics, than its quota. Its pod needs both GPUs, which are
+// within its quota of GPUs. A pod of the queue "borrower" needs one GPU, which is above the quota
+// of "borrower". If this pod got the GPU, "entitled" would reclaim the GPU at once. So the pod of
+// "entitled" must get both GPUs first.
 func TestTurnForAnotherDevice(t *testing.T) {
 	t.Parallel()
 	const nic corev1.ResourceName = "example.com/nic"

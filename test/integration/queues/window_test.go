@@ -17,7 +17,7 @@ import (
 type windowEnd struct {
 	// queue and class are the queue and the PriorityClass of the preemptor.
 	queue, class string
-	// rule is the rule that protects the victim. by is the queue with the min-runtime.
+	// rule is the rule that protects the victim. The field by is the queue with the min-runtime.
 	rule, by string
 	// single is true if the victim is a single pod; otherwise it is a gang.
 	single bool

@@ -66,7 +66,8 @@ func TestVolumeForEachMember(t *testing.T) {
 }
 
 // TestDeviceForEachMember tests a gang of three members with a device claim each. One node has two
-// devices and the other has one. All members would fit on one node, but not its devices.
+// devices and the other has one. One node has enough CPUs for all members, but too few devices. So
+// the members must be divided among both nodes.
 func TestDeviceForEachMember(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())

@@ -197,8 +197,9 @@ func testPodGroupThatGoesWhileItsMembersWait(e *env) {
 	e.waitBound("g", 2)
 }
 
-// TestPodGroupThatIsHeldStillCounts deletes a PodGroup that a finalizer keeps. Its members must
-// still wait for each other, and be placed as a gang when they have room.
+// TestPodGroupThatIsHeldStillCounts deletes a PodGroup that continues to exist because of a
+// finalizer. The members must still wait for each other, and be placed as a gang when they have
+// room.
 func TestPodGroupThatIsHeldStillCounts(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testPodGroupThatIsHeldStillCounts)

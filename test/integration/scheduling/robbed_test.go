@@ -130,9 +130,9 @@ func TestRobbedOfOneVictimsRoom(t *testing.T) {
 	})
 }
 
-// TestRoomThatIsNoUse tests a pod with the priority of the preemptor. Its message must name the
-// reservation that blocks it. When the reserved room becomes too small for the preemptor, the pod
-// must get it.
+// TestRoomThatIsNoUse tests a pod with the priority of the preemptor. The message of the pod must
+// name the reservation that blocks the pod. When the reserved room becomes too small for the
+// preemptor, the pod must get the room.
 func TestRoomThatIsNoUse(t *testing.T) {
 	t.Parallel()
 	eachRobber(t, func(e *env, rob func(*env), gang bool) {
@@ -154,8 +154,8 @@ func TestRoomThatIsNoUse(t *testing.T) {
 
 // TestAffinityToALeavingPod tests a waiting pod with affinity to a terminating pod on a cordoned
 // node. The waiting pod matches its own affinity, so it fits on another node once the terminating
-// pod is gone. The scheduler must then retry it, although another pod on the cordoned node is still
-// terminating.
+// pod is gone. The scheduler must then retry the waiting pod, although another pod on the cordoned
+// node is still terminating.
 func TestAffinityToALeavingPod(t *testing.T) {
 	t.Parallel()
 	for kind, gang := range map[string]bool{"a pod": false, "a gang": true} {

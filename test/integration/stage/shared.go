@@ -63,7 +63,8 @@ func (sh *Shared) In(t *testing.T) *Stage {
 	t.Helper()
 	options := complete(t, sh.Options)
 	sh.once.Do(func() {
-		// If the start ends this test, for example by t.Fatal, other tests report this error.
+		// This error is for the other tests, if the start ends the present test, for example by
+		// t.Fatal.
 		sh.err = errors.New("it has not come up for another test")
 		sh.err = sh.start(t, options)
 	})

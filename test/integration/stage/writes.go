@@ -26,8 +26,8 @@ const (
 	settling = 90 * time.Second
 	// During a test, a scheduler may write the same content to an object mostAlike times. It may
 	// write it once more for each alikePause, and once more for each binding by another test. A
-	// scheduler may repeat a message, because the state of the shared cluster changes back and
-	// forth.
+	// scheduler may repeat a message, because other tests change the state of the shared cluster
+	// back and forth.
 	mostAlike, alikePause = 10, 2 * time.Second
 )
 

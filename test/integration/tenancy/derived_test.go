@@ -125,8 +125,8 @@ func (w *world) podOf(j *batchv1.Job) (name string) {
 	return name
 }
 
-// derivedGroup waits until right returns "" for the PodGroup of a Job. Otherwise right returns a
-// description of the difference.
+// derivedGroup waits until the PodGroup of a Job is as expected. The function right returns "" for
+// such a PodGroup, and otherwise a description of the difference.
 func (w *world) derivedGroup(namespace, job string, right func(*v1alpha1.PodGroup) string) {
 	w.Helper()
 	w.Eventually("the PodGroup of "+job, func(ctx context.Context) string {

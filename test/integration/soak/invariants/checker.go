@@ -39,8 +39,8 @@ type Bounds struct {
 	// Group bounds the time from the deletion of a group's first member until its last member is
 	// deleted.
 	Group time.Duration
-	// Reason bounds the time from the end or the placement of a preemptor until the last moment
-	// when another victim may be marked for it.
+	// Reason bounds the time during which victims may still be marked for a preemptor that was
+	// placed or is gone.
 	Reason time.Duration
 	// Forgotten bounds the time during a calm that work waits although it has room.
 	Forgotten time.Duration

@@ -40,7 +40,7 @@ func (c *Checker) checkEntitled(now time.Time) {
 //   - The quota and the limits of its queue suffice for all waiting pods of the queue that could
 //     use the same nodes.
 //   - The nodes have room for these pods if pods that yield are evicted.
-//   - All other pods that could use these nodes are in queues without quota.
+//   - All other pods that could use these nodes are in queues without quota, so they must yield.
 func (c *Checker) isEntitled(pod *corev1.Pod) bool {
 	u := c.unitOf(pod)
 	queue := u.queue()

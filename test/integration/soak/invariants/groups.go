@@ -60,7 +60,8 @@ func (c *Checker) SeeGroup(at time.Time, now *v1alpha1.PodGroup) {
 	case g == nil || g.UID != now.UID:
 		g = c.createAgain(at, g, now)
 	case minCountOf(g.PodGroup) < minCountOf(now):
-		// With the higher minCount, the gang needs more members, and these may have no room.
+		// Excuse the gang: with the higher minCount, it needs more members, and these may have no
+		// room.
 		g.excused, g.forming = true, nil
 	}
 	g.PodGroup, g.gone = now, false
@@ -217,7 +218,7 @@ func (c *Checker) follow(at time.Time, pod *corev1.Pod, goes bool) {
 		g.whole, g.forming, g.excused = true, nil, false
 	case g.whole:
 	case goes:
-		// The remaining members wait for a replacement, which may have no room.
+		// Excuse the gang: the remaining members wait for a replacement, which may have no room.
 		g.excused, g.forming = true, nil
 	case g.forming == nil && !g.excused:
 		since := c.time.at(at)

@@ -95,7 +95,8 @@ func (c *Checker) judge(at time.Time, by preemptor, victim unit, what string, st
 		if _, was := c.ended[by]; !was {
 			c.violate(VictimWithoutCause, at, "%s goes for %s %s, which there never was", what, by.kind, by.name)
 		}
-		// The preemptor has existed, but its priority and its queue are not known any more.
+		// Accept the mark: the preemptor has existed, but its priority and its queue are not known
+		// any more.
 		return
 	}
 	from, to := victim.queue(), taker.queue()
