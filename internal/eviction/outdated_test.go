@@ -16,7 +16,8 @@ import (
 func TestGroupThatRunsAnew(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// after is the number of first calls of RunsAnew that return false for group h.
+		// after is the number of calls of RunsAnew for group h that return false. All later calls
+		// return true.
 		after     int
 		wantStays bool
 	}{
@@ -51,7 +52,8 @@ func TestSurplusThatIsNeeded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		surplus bool
-		// after is the number of first calls of KeepsMinCount that return true.
+		// after is the number of calls of KeepsMinCount that return true. All later calls return
+		// false.
 		after     int
 		wantStays bool
 	}{

@@ -157,8 +157,8 @@ func TestDriverIsRetried(t *testing.T) {
 	}
 }
 
-// TestDriverThatFindsNoRoom checks that a driver without room does not block other drivers. When
-// the driver is bound, it must count for the bound.
+// TestDriverThatFindsNoRoom checks that a driver without room does not block other drivers. Once
+// the driver is bound, it must count toward the maximum number of drivers.
 func TestDriverThatFindsNoRoom(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))

@@ -235,8 +235,8 @@ func (a *asking) clusterSource(ctx context.Context, planned []manifest.Document)
 	return in, now, err
 }
 
-// partiesOf returns the workloads in the cluster, with their queues. Each key has the format of
-// Victim in a happening.
+// partiesOf returns the workloads in the cluster, with their queues. The keys have the same format
+// as the field Victim of a happening.
 func partiesOf(ctx context.Context, asked *question) (map[string]report.Party, error) {
 	groups, err := ownGroups(asked.objects)
 	if err != nil {
