@@ -66,8 +66,8 @@ func (o *Placements) Running(key types.NamespacedName) int {
 }
 
 // AwaitsNeeded reports whether some members of a gang are placed, but fewer than it needs, and a
-// pending member fills a part that lacks members. While a needed part is lost and has no
-// replacement, the surplus of the other parts does not make the gang whole, so it needs a turn.
+// pending member fills a part that lacks members. A needed part may be lost and have no
+// replacement. Surplus of the other parts then does not make the gang whole, and needs a turn.
 func (o *Placements) AwaitsNeeded(key workload.Key) bool {
 	g, ok := o.index.Groups.Group(gang.NameOf(key))
 	if !ok {

@@ -22,7 +22,7 @@ type lanes struct {
 // checks the skew for each node, with or without lanes.
 const manyDomains = 64
 
-// lane is a set of nodes that are in the same domain of each constraint in lanes.rules.
+// lane is a set of nodes. They are in the same domain of each constraint in lanes.rules.
 type lane struct {
 	index int
 	// nodes has the nodes in the order to try them. The field at is the index of the node for the

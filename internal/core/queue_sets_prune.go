@@ -25,8 +25,8 @@ func (c *queuePolicy) reclaimable(pool []int32) []int32 {
 	}
 }
 
-// gaining has an upper bound of the preemptor's reach for each resource. The bound applies to
-// evictions after which the preemptor's queue uses more of this resource than before. share is the
+// gaining has an upper bound of the preemptor's reach for each resource. The bound applies if
+// the preemptor's queue uses more of this resource after the evictions than before. share is the
 // reach by fair share, quota the reach by quota. See [ledger.keeps].
 type gaining struct{ share, quota []int }
 

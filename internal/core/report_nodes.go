@@ -109,8 +109,8 @@ func (v *problem) lacks(n int32, more []int64) (resource int, refusal string) {
 	return resource, refusal
 }
 
-// nodesOut counts, by reason, the nodes that admit no member in the current state of the simulation
-// t.
+// nodesOut returns the number of nodes that admit no member in the state of the simulation t, for
+// each reason.
 func (sr *search) nodesOut(t *simulation, every []want) []ReasonCount {
 	counts := make(map[string]int)
 	for _, n := range t.c.byName {

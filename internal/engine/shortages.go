@@ -5,8 +5,8 @@ import "github.com/reprieve-dev/reprieve/internal/workload"
 // shortage follows a [workload.Shortage] while its pods terminate. Each departure takes time for
 // the pods of one node only.
 type shortage struct {
-	// spare is the number of places that the workload can do without. places is the number of
-	// places that the remaining pods occupy.
+	// spare is the number of places that the workload does not need. places is the number of places
+	// that the remaining pods occupy.
 	spare, places int
 	// pods has the remaining pods by UID. nodes has the places that they occupy on each node.
 	pods  map[string]workload.Occupied
@@ -30,7 +30,7 @@ func newShortages(of []workload.Shortage, left map[string]bool) []*shortage {
 	return out
 }
 
-// lasts reports whether the remaining pods occupy more places than the workload can do without.
+// lasts reports whether the remaining pods occupy more places than the workload can spare.
 func (s *shortage) lasts() bool { return s.places > s.spare }
 
 // appendNeeded appends the UIDs of the pods that each occupy too many places alone.

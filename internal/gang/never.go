@@ -6,8 +6,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// FlawOfNever returns the reason why the disruption mode Never of a PodGroup has no effect; the
-// zero Verdict if the mode may protect the members, and for other modes. It depends only on the
+// FlawOfNever returns the reason why the disruption mode Never of a PodGroup has no effect. The
+// Verdict is zero if the mode may protect the members, and for other modes. It depends only on the
 // groups of the tree, and not on PriorityClasses or on members. t may be nil.
 //
 // The mode All of an ancestor precedes Never. Otherwise a small group in mode Never could protect

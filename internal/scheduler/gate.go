@@ -112,9 +112,9 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 //   - preemptors with evictions under way,
 //   - pods that wait for the turn of their queue.
 //
-// The queue calls PreEnqueue under its own lock, so PreEnqueue must not call the queue. It checks the
-// informer's version of the pod, because the queue may still have an earlier one. The retry that
-// follows a change of the pod would otherwise be lost.
+// The queue calls PreEnqueue under its own lock, so PreEnqueue must not call the queue. It checks
+// the informer's version of the pod, because the queue may still have an earlier version. The retry
+// that follows a change of the pod would otherwise be lost.
 func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	return g.sched.gates.pod(g.sched.index.Latest(pod))
 }

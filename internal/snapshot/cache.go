@@ -412,8 +412,8 @@ func isStatic(pod *corev1.Pod) bool {
 	return mirrors
 }
 
-// isLocal reports whether the replacement of a pod can only run on the same node: the pod belongs to
-// a DaemonSet.
+// isLocal reports whether the replacement of a pod can only run on the same node: the pod belongs
+// to a DaemonSet.
 func isLocal(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	return owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, appsv1.GroupName+"/")

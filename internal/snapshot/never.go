@@ -89,9 +89,9 @@ func PlacedWithNever(pods []*corev1.Pod) bool {
 	return true
 }
 
-// longer returns the toleration of a group that has a toleration by its class and one by the
-// disruption mode Never: the one that ends last. If both come from one class, they have its
-// minimum, and the result protects exactly as far as the two together.
+// longer returns the toleration of a group that has a toleration by its class and another by the
+// disruption mode Never. It is the toleration that ends last. Two tolerations from one
+// class have its minimum, and the result protects exactly as far as the two together.
 func longer(class, never *core.Toleration) *core.Toleration {
 	if never == nil || class != nil && !endsBefore(class, never) {
 		return class

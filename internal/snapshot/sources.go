@@ -28,8 +28,8 @@ type Sources struct {
 type Membership interface {
 	// GroupOf returns the group of a pod; false for a pod without one.
 	GroupOf(pod *corev1.Pod) (types.NamespacedName, bool)
-	// PodGroupOf returns the PodGroup of a pod, even if the members of a larger group of its tree
-	// are evicted together or have the same facts; false for a pod without one.
+	// PodGroupOf returns the PodGroup of a pod; false for a pod without a PodGroup. It does so even
+	// if the members of a larger group of its tree are evicted together or have the same facts.
 	PodGroupOf(pod *corev1.Pod) (types.NamespacedName, bool)
 }
 

@@ -3,7 +3,7 @@ package workload
 // Shortage is a reason why a preemptor has no room yet: pods that have not terminated occupy the
 // places of too many members. A place is room for one member of at least a certain size.
 type Shortage struct {
-	// Spare is the number of places that the preemptor can do without.
+	// Spare is the number of places that the preemptor does not need.
 	Spare int
 	// Pods maps the UIDs of pods to the places that they occupy.
 	Pods map[string]Occupied

@@ -63,8 +63,8 @@ func (sh *Shared) In(t *testing.T) *Stage {
 	t.Helper()
 	options := complete(t, sh.Options)
 	sh.once.Do(func() {
-		// This error is for the other tests, if the start ends the present test, for example by
-		// t.Fatal.
+		// The start may end the present test, for example by t.Fatal. The other tests then get this
+		// error.
 		sh.err = errors.New("it has not come up for another test")
 		sh.err = sh.start(t, options)
 	})
