@@ -36,6 +36,11 @@ type Dips struct {
 	// latestOffers returns the offers of a node as the informers' stores have them. If it
 	// is nil, offers are not compared.
 	latestOffers func(node string) Offers
+	// shared has the shared offers that were compared last, and sharedWithdrawn those that drivers
+	// have withdrawn. latestShared returns the present ones; nil if they are not compared.
+	shared          sharedOffers
+	sharedWithdrawn map[sharedKey]sharedWithdrawal
+	latestShared    func() sharedOffers
 }
 
 // nodeDips holds the dips of one node. The zero value has none.
@@ -73,7 +78,7 @@ func hasTemporaryTaint(node *corev1.Node) bool {
 
 // New returns Dips that last for [Duration].
 func New() *Dips {
-	return &Dips{lasts: Duration, nodes: make(map[string]nodeDips), seen: make(map[string]*corev1.Node), published: make(map[string]Offers)}
+	return &Dips{lasts: Duration, nodes: make(map[string]nodeDips), seen: make(map[string]*corev1.Node), published: make(map[string]Offers), sharedWithdrawn: make(map[sharedKey]sharedWithdrawal)}
 }
 
 // Follow records an update of a node from before to after. For a new node, before has no resources
@@ -180,8 +185,9 @@ func (d *Dips) Over(now time.Time) (nodes []string) {
 		}
 		d.set(node, of)
 	}
+	nodes = append(nodes, d.overShared(now)...)
 	slices.Sort(nodes)
-	return nodes
+	return slices.Compact(nodes)
 }
 
 // Without returns a node as if it had no dips: with its previous resources and without temporary
@@ -215,7 +221,10 @@ func (d *Dips) EndOf(node string) (end time.Time, ok bool) {
 	defer d.mu.Unlock()
 	d.catchUp(node)
 	of := d.nodes[node]
-	end = of.taintsEnd
+	end = d.sharedEndOf(node)
+	if of.taintsEnd.After(end) {
+		end = of.taintsEnd
+	}
 	for _, dip := range of.resources {
 		if dip.ends.After(end) {
 			end = dip.ends
@@ -237,12 +246,12 @@ func (d *Dips) ReadNodes(latest func(name string) (*corev1.Node, time.Time)) {
 	d.latest = latest
 }
 
-// ReadOffers sets the function that returns the offers of a node as the informers' stores have
-// them. Without it, offers are not compared.
-func (d *Dips) ReadOffers(latest func(node string) Offers) {
+// ReadOffers sets the informers' stores that have the present offers. Without it, offers are not
+// compared.
+func (d *Dips) ReadOffers(from Publications) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.latestOffers = latest
+	d.latestOffers, d.latestShared = from.Of, from.shared
 }
 
 // SetDuration sets how long the dips last that begin from now on.
@@ -252,7 +261,8 @@ func (d *Dips) SetDuration(lasts time.Duration) {
 	d.lasts = lasts
 }
 
-// Len returns the number of nodes with a dip.
+// Len returns the number of nodes with a dip of their own. Withdrawals of shared offers do not
+// count.
 func (d *Dips) Len() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

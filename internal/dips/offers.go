@@ -1,7 +1,6 @@
 package dips
 
 import (
-	"fmt"
 	"maps"
 	"time"
 
@@ -17,7 +16,9 @@ import (
 // counts as one. The keys name the pool or the driver.
 //
 // A kubelet that restarts deletes the ResourceSlices of its node, and a volume driver that restarts
-// is removed from the CSINode. Both come back within seconds, so a withdrawn offer is a dip.
+// is removed from the CSINode. Both come back within seconds, so a withdrawn offer is a dip. A
+// driver may also taint a device for some seconds, so a tainted device is withdrawn too.
+// [sharedOffers] has the devices of ResourceSlices without a nodeName.
 type Offers map[string]int
 
 // withdrawal is a drop of one offer.
@@ -33,7 +34,7 @@ func offersOf(published []*resourceapi.ResourceSlice, csi *storagev1.CSINode) Of
 	of := make(Offers)
 	generations := make(map[string]int64)
 	for _, slice := range published {
-		pool := fmt.Sprintf("devices %s/%s", slice.Spec.Driver, slice.Spec.Pool.Name)
+		pool := poolOf(slice)
 		generation, known := generations[pool]
 		switch {
 		case known && slice.Spec.Pool.Generation < generation:
@@ -42,7 +43,7 @@ func offersOf(published []*resourceapi.ResourceSlice, csi *storagev1.CSINode) Of
 			of[pool] = 0
 		}
 		generations[pool] = slice.Spec.Pool.Generation
-		of[pool] += len(slice.Spec.Devices)
+		of[pool] += offeredIn(slice)
 	}
 	if csi != nil {
 		for _, driver := range csi.Spec.Drivers {
@@ -90,14 +91,17 @@ func (d *Dips) compareOffers(node string, now time.Time) {
 	d.set(node, of)
 }
 
-// SliceNodeIndex is the index of ResourceSlices by the name of their node.
-const SliceNodeIndex = "reprieve.dev/node-of-slice"
+// SliceNodeIndex is the index of ResourceSlices by the name of their node. Slices without a
+// nodeName have the index value NoNode.
+const (
+	SliceNodeIndex = "reprieve.dev/node-of-slice"
+	NoNode         = ""
+)
 
-// NodeOfSlice is the function of the index [SliceNodeIndex]. A ResourceSlice of several nodes is in
-// no entry of the index.
+// NodeOfSlice is the function of the index [SliceNodeIndex].
 func NodeOfSlice(obj any) ([]string, error) {
-	if slice, ok := obj.(*resourceapi.ResourceSlice); ok && ptr.Deref(slice.Spec.NodeName, "") != "" {
-		return []string{*slice.Spec.NodeName}, nil
+	if slice, ok := obj.(*resourceapi.ResourceSlice); ok {
+		return []string{ptr.Deref(slice.Spec.NodeName, NoNode)}, nil
 	}
 	return nil, nil
 }
@@ -111,19 +115,27 @@ type Publications struct {
 
 // Of returns the offers of a node.
 func (p Publications) Of(node string) Offers {
-	var published []*resourceapi.ResourceSlice
-	if p.Slices != nil {
-		// The only error is that the index does not exist.
-		found, _ := p.Slices.ByIndex(SliceNodeIndex, node)
-		for _, obj := range found {
-			if slice, ok := obj.(*resourceapi.ResourceSlice); ok {
-				published = append(published, slice)
-			}
-		}
-	}
 	// The only error of a lister is that the object does not exist.
 	csi, _ := p.CSINodes.Get(node)
-	return offersOf(published, csi)
+	return offersOf(p.slicesOf(node), csi)
+}
+
+// shared returns the offers of the ResourceSlices without a nodeName.
+func (p Publications) shared() sharedOffers { return sharedOffersOf(p.slicesOf(NoNode)) }
+
+// slicesOf returns the ResourceSlices of a node; NoNode for those without a nodeName.
+func (p Publications) slicesOf(node string) (published []*resourceapi.ResourceSlice) {
+	if p.Slices == nil {
+		return nil
+	}
+	// The only error is that the index does not exist.
+	found, _ := p.Slices.ByIndex(SliceNodeIndex, node)
+	for _, obj := range found {
+		if slice, ok := obj.(*resourceapi.ResourceSlice); ok {
+			published = append(published, slice)
+		}
+	}
+	return published
 }
 
 // NameOfCSINode returns the name of the node that a CSINode describes.

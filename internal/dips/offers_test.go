@@ -26,6 +26,23 @@ func slice(node, name string, generation int64, devices int) *resourceapi.Resour
 	return s
 }
 
+// tainted returns a slice whose first device has a taint.
+func tainted(s *resourceapi.ResourceSlice, effect resourceapi.DeviceTaintEffect) *resourceapi.ResourceSlice {
+	s = s.DeepCopy()
+	s.Spec.Devices[0].Taints = []resourceapi.DeviceTaint{{Key: "gpu.example.com/unhealthy", Effect: effect}}
+	return s
+}
+
+// selected returns a slice for the nodes with a hostname, in place of a nodeName.
+func selected(s *resourceapi.ResourceSlice, hostname string) *resourceapi.ResourceSlice {
+	s = s.DeepCopy()
+	s.Spec.NodeName = nil
+	s.Spec.NodeSelector = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{hostname}},
+	}}}}
+	return s
+}
+
 func TestOffersOf(t *testing.T) {
 	t.Parallel()
 	csi := &storagev1.CSINode{Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "disk.example.com"}}}}
@@ -35,10 +52,18 @@ func TestOffersOf(t *testing.T) {
 		csi    *storagev1.CSINode
 		want   Offers
 	}{
-		"nothing":                 {want: Offers{}},
-		"a volume driver":         {csi: csi, want: Offers{"volumes disk.example.com": 1}},
-		"a pool in two slices":    {slices: []*resourceapi.ResourceSlice{old, slice("a", "s3", 1, 3)}, want: Offers{"devices gpu.example.com/a": 7}},
-		"the newest generation":   {slices: []*resourceapi.ResourceSlice{old, now, older}, want: Offers{"devices gpu.example.com/a": 2}},
+		"nothing":               {want: Offers{}},
+		"a volume driver":       {csi: csi, want: Offers{"volumes disk.example.com": 1}},
+		"a pool in two slices":  {slices: []*resourceapi.ResourceSlice{old, slice("a", "s3", 1, 3)}, want: Offers{"devices gpu.example.com/a": 7}},
+		"the newest generation": {slices: []*resourceapi.ResourceSlice{old, now, older}, want: Offers{"devices gpu.example.com/a": 2}},
+		"a tainted device": {
+			slices: []*resourceapi.ResourceSlice{tainted(slice("a", "s5", 1, 3), resourceapi.DeviceTaintEffectNoExecute)},
+			want:   Offers{"devices gpu.example.com/a": 2},
+		},
+		"a taint without an effect": {
+			slices: []*resourceapi.ResourceSlice{tainted(slice("a", "s5", 1, 3), resourceapi.DeviceTaintEffectNone)},
+			want:   Offers{"devices gpu.example.com/a": 3},
+		},
 		"a slice without devices": {slices: []*resourceapi.ResourceSlice{slice("a", "s4", 1, 0)}, want: Offers{"devices gpu.example.com/a": 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,4 +132,10 @@ func TestWithdrawalBeforeTheHandler(t *testing.T) {
 	if end, dips := d.EndOf("a"); !dips || !end.Equal(began.Add(Duration)) {
 		t.Errorf("There is a dip: %t, until %v", dips, end)
 	}
+}
+
+// isDown reports whether a node has a dip.
+func (d *Dips) isDown(node string) bool {
+	_, dips := d.EndOf(node)
+	return dips
 }

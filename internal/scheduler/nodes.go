@@ -216,7 +216,7 @@ func (ns *nodeWatch) watchOffers(factory informers.SharedInformerFactory) error 
 			return err
 		}
 	}
-	ns.dips.ReadOffers(found.Of)
+	ns.dips.ReadOffers(found)
 	return nil
 }
 
@@ -228,7 +228,11 @@ func (ns *nodeWatch) offersChanged(nodeOf cache.IndexFunc) cache.ResourceEventHa
 		}
 		nodes, _ := nodeOf(obj)
 		for _, node := range nodes {
-			ns.dips.FollowOffers(node, ns.clock.Now())
+			if node == dips.NoNode {
+				ns.dips.FollowShared(ns.clock.Now())
+			} else {
+				ns.dips.FollowOffers(node, ns.clock.Now())
+			}
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
