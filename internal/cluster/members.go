@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -67,14 +69,22 @@ func (o *Placements) Running(key types.NamespacedName) int {
 
 // AwaitsNeeded reports whether some members of a gang are placed, but fewer than it needs, and a
 // pending member fills a part that lacks members. A needed part may be lost and have no
-// replacement. Surplus of the other parts then does not make the gang whole, and needs a turn.
+// replacement. Surplus of the other parts then does not make the gang whole, and needs a turn. A
+// PodGroup past minGroupCount that lost members is such a part too.
 func (o *Placements) AwaitsNeeded(key workload.Key) bool {
 	g, ok := o.index.Groups.Group(gang.NameOf(key))
 	if !ok {
 		return false
 	}
 	members := o.Members(g.Key)
-	return o.Through(&members) > 0 && o.Missing(g, &members) > o.missingAtBest(g, &members)
+	if o.Through(&members) == 0 {
+		return false
+	}
+	if o.Missing(g, &members) > o.missingAtBest(g, &members) {
+		return true
+	}
+	extra := o.MissingExtra(g, &members)
+	return len(extra) > 0 && slices.ContainsFunc(members.Unplaced(), func(pod *corev1.Pod) bool { return extra[g.Tree.PartOf(pod)] > 0 })
 }
 
 // IsStuckWith reports whether a pod is a member of a group whose plan has been rejected twice.

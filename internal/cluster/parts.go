@@ -35,3 +35,13 @@ func (o *Placements) missingAtBest(g *gang.Group, members *gang.Members) int {
 	parts := gang.PartsOf(g, o.index.Derived, members)
 	return parts.Lacks(g.MinCount, parts.Count(members.Assigned, members.Succeeded, members.Pending))
 }
+
+// MissingExtra returns the parts of a whole tree that have lost members, although the tree does not
+// need these parts. The values are the numbers of members that they need to be useful again.
+func (o *Placements) MissingExtra(g *gang.Group, members *gang.Members) map[string]int {
+	if g.Tree == nil {
+		return nil
+	}
+	parts := gang.PartsOf(g, o.index.Derived, members)
+	return parts.Extra(parts.Count(members.Assigned, members.Succeeded, o.Assumed(members)))
+}

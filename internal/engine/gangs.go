@@ -114,7 +114,7 @@ func (gs *Gangs) transit(key workload.Key, transition func(*gang)) {
 	}
 	gs.touched.set(key, g.run.touched)
 	gs.lost.set(key, g.run.lost)
-	gs.degraded.set(key, !g.run.DegradedSince.IsZero())
+	gs.degraded.set(key, !g.run.DegradedSince.IsZero() || !g.run.ExtraSince.IsZero())
 	gs.ended.set(key, len(g.ended) > 0)
 	gs.kept.set(key, g.kept != nil)
 	gs.placing.set(key, !g.placing.isEmpty())

@@ -28,6 +28,9 @@ type Run struct {
 	// DegradedSince is the time when a gang that had enough members began to have too few; see
 	// [run.followPlaces]. It is zero if the gang has enough.
 	DegradedSince time.Time
+	// ExtraSince is the time when a part that a whole gang does not need lost members, but not all.
+	// It is zero if no such part lacks members. The API does not have this time.
+	ExtraSince time.Time
 }
 
 // hasMoved reports whether the run differs from before in its start, its clock, the terms of its
@@ -85,6 +88,9 @@ type Parts struct {
 	// IsWhole reports whether the placed members are enough. placed is their number in each part.
 	// IsWhole has no side effects.
 	IsWhole func(placed map[string]int) bool
+	// Extra returns the parts with too few members that a whole gang does not need, and the numbers
+	// of missing members. It has no side effects; nil if there are no such parts.
+	Extra func(placed map[string]int) map[string]int
 }
 
 // isWhole reports whether the placed members of each part are enough for the group.
@@ -140,7 +146,8 @@ func (gs *Gangs) Touched() []workload.Key { return gs.list(gs.touched) }
 // WithLost returns the groups with a member that lost its place since the last look.
 func (gs *Gangs) WithLost() []workload.Key { return gs.list(gs.lost) }
 
-// Degraded returns the groups that were degraded at the last look; see [Run].
+// Degraded returns the groups that were degraded at the last look, and those that only lacked
+// members of a part that they do not need; see [Run].
 func (gs *Gangs) Degraded() []workload.Key { return gs.list(gs.degraded) }
 
 // MayLack reports whether any group is degraded, or lost a member since the last look. It takes no
@@ -383,6 +390,9 @@ type places struct {
 	// parts.
 	minCount int
 	needs    map[string]int
+	// filled has the parts that once had enough members on nodes, and at least one member on a node
+	// since then.
+	filled map[string]bool
 	// succeeded maps the members that have succeeded since the needs last changed to their parts.
 	// It includes members whose pods were deleted, because their work is done.
 	succeeded map[UID]string
@@ -425,7 +435,8 @@ func placesOf(g *Group) places {
 //   - Earlier, they were enough.
 //
 // So a gang is not degraded during its first placement. The time stays the same if one of several
-// missing members is replaced.
+// missing members is replaced. followPlaces also updates the time since when a part that a whole
+// gang does not need lacks members.
 func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
 	have := make(map[string]int)
 	for i := range placed {
@@ -434,7 +445,7 @@ func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
 		}
 	}
 	if !g.isGang() || g.Ambiguous || len(have) == 0 {
-		r.places, r.DegradedSince = places{}, time.Time{}
+		r.places, r.DegradedSince, r.ExtraSince = places{}, time.Time{}, time.Time{}
 		r.followNeeds(g)
 		return
 	}
@@ -443,6 +454,9 @@ func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
 		// members that succeeded earlier: the new needs do not include the deleted ones.
 		r.complete = r.complete && (!raised || !r.DegradedSince.IsZero())
 		r.succeeded = nil
+		if raised {
+			r.filled = nil
+		}
 	}
 	for i := range placed {
 		if m := &placed[i]; m.Succeeded {
@@ -461,4 +475,33 @@ func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
 	case r.complete && r.DegradedSince.IsZero():
 		r.DegradedSince = now
 	}
+	switch lost := r.hasLostExtra(g, have); {
+	case !lost:
+		r.ExtraSince = time.Time{}
+	case r.ExtraSince.IsZero():
+		r.ExtraSince = now
+	}
+}
+
+// hasLostExtra reports whether a part that the gang does not need has lost members, but not all. It
+// records the parts with enough members. have is the number of placed members of each part.
+func (p *places) hasLostExtra(g *Group, have map[string]int) bool {
+	if g.Parts == nil || g.Parts.Extra == nil {
+		return false
+	}
+	extra, lost := g.Parts.Extra(have), false
+	for part, need := range g.Parts.Needs {
+		switch _, lacks := extra[part]; {
+		case have[part] == 0:
+			delete(p.filled, part)
+		case have[part] >= need:
+			if p.filled == nil {
+				p.filled = make(map[string]bool)
+			}
+			p.filled[part] = true
+		case lacks && p.filled[part]:
+			lost = true
+		}
+	}
+	return lost
 }

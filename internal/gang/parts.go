@@ -30,6 +30,8 @@ type Parts struct {
 	of    func(*corev1.Pod) string
 	lacks func(placed map[string]int) int
 	whole func(placed map[string]int) bool
+	// extra is true if a part may be placed although the gang does not need it, as in a tree.
+	extra bool
 }
 
 // PartsOf returns the parts of a group. It returns nil for a gang of one role, and for a group that
@@ -81,6 +83,7 @@ func PartsOf(g *Group, roles Roles, m *Members) *Parts {
 func partsOfTree(t *Tree) *Parts {
 	p := &Parts{
 		Needs: make(map[string]int),
+		extra: true,
 		of:    t.PartOf,
 		lacks: func(placed map[string]int) int { return t.Choose(placed, placed).Lacks },
 		whole: func(placed map[string]int) bool {
@@ -123,6 +126,21 @@ func (p *Parts) Lacks(minCount int, placed map[string]int) int {
 		minCount -= n
 	}
 	return max(minCount, 0)
+}
+
+// Extra returns the parts that a whole gang does not need, with members but with fewer than the
+// part needs. Such members are useless. The values are the numbers of missing members.
+func (p *Parts) Extra(placed map[string]int) map[string]int {
+	if p == nil || !p.extra || !p.whole(placed) {
+		return nil
+	}
+	out := make(map[string]int)
+	for part, needed := range p.Needs {
+		if n := placed[part]; n > 0 && n < needed {
+			out[part] = needed - n
+		}
+	}
+	return out
 }
 
 // IsWhole reports whether the needed parts have enough placed members. A tree with too few groups

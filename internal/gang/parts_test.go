@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -91,5 +92,28 @@ func TestSucceededMemberOfUnknownRole(t *testing.T) {
 		if got := p.Lacks(3, map[string]int{"gpu": 2, "": unknown}); got != want {
 			t.Errorf("with %d members of unknown roles, it lacks %d, want %d", unknown, got, want)
 		}
+	}
+}
+
+// TestExtra checks the parts of a tree that need members although the tree is whole without them.
+func TestExtra(t *testing.T) {
+	t.Parallel()
+	tree := &Tree{Key: TreeKey("ns", "r"), Need: 1, Parts: []*Tree{
+		{Key: types.NamespacedName{Namespace: "ns", Name: "a"}, Need: 2},
+		{Key: types.NamespacedName{Namespace: "ns", Name: "b"}, Need: 3},
+	}}
+	p := PartsOf(&Group{Tree: tree, MinCount: 2}, needs{}, &Members{})
+	for name, tt := range map[string]struct{ placed, want map[string]int }{
+		"both are whole":     {map[string]int{"a": 2, "b": 3}, map[string]int{}},
+		"one has no members": {map[string]int{"a": 2}, map[string]int{}},
+		"one has too few":    {map[string]int{"a": 3, "b": 1}, map[string]int{"b": 2}},
+		"no part is whole":   {map[string]int{"a": 1, "b": 1}, nil},
+	} {
+		if got := p.Extra(tt.placed); !maps.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+	if got := (*Parts)(nil).Extra(map[string]int{"": 1}); got != nil {
+		t.Errorf("a gang without parts has %v", got)
 	}
 }

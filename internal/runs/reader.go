@@ -95,7 +95,7 @@ func recordOf(g *gang.Group, parts *gang.Parts) *engine.Group {
 		UID: string(g.UID), MinCount: g.MinCount, Start: g.StartTime, DegradedSince: g.DegradedSince, Scheduled: g.Scheduled, Ambiguous: g.Ambiguous,
 	}
 	if parts != nil {
-		out.Parts = &engine.Parts{Needs: parts.Needs, IsWhole: parts.IsWhole}
+		out.Parts = &engine.Parts{Needs: parts.Needs, IsWhole: parts.IsWhole, Extra: parts.Extra}
 	}
 	return out
 }

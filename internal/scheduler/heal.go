@@ -45,6 +45,8 @@ type healing struct {
 	// lost has one pod for each missing member. These are the pending members, and then copies of
 	// placed members.
 	lost []*corev1.Pod
+	// since is the time of the first loss.
+	since time.Time
 	// in is the topology domain that the missing members must join.
 	in cluster.Domain
 }
@@ -58,7 +60,8 @@ func (one *healing) isKeptFrom(from workload.Standing) bool {
 }
 
 // healing lists the degraded gangs with kept room, the most important first. A gang is degraded
-// while it lacks members that it had. Room is kept until the gang is whole or deleted, or has been
+// while it lacks members that it had. So is a tree with a PodGroup past minGroupCount that lost
+// members, but it never becomes stale. Room is kept until the gang is whole or deleted, or has been
 // degraded for healTimeout. The list is computed from the members and the clock at each call, so no
 // stored state can become stale.
 func (lm *lostMembers) healing() []healing {
@@ -73,24 +76,41 @@ func (lm *lostMembers) healing() []healing {
 		if !ok || len(g.Disrupted) > 0 {
 			continue
 		}
-		degraded, members := lm.stale.degradedBy(g), lm.placements.Members(g.Key)
-		if degraded.Lacks == 0 || len(members.Assigned) == 0 {
+		members := lm.placements.Members(g.Key)
+		missing, since := lm.missing(g, &members)
+		if missing == 0 || len(members.Assigned) == 0 {
 			continue
 		}
 		like := members.Assigned[0]
-		if args := lm.index.Profiles.Of(like.Spec.SchedulerName); args == nil || now.Sub(degraded.Since) >= args.Gang.HealTimeout.Duration {
+		if args := lm.index.Profiles.Of(like.Spec.SchedulerName); args == nil || now.Sub(since) >= args.Gang.HealTimeout.Duration {
 			continue
 		}
-		lost := lm.placeholdersOf(g, &members, degraded.Lacks-len(lm.reserved.Of(key)))
-		out = append(out, healing{group: g, standing: lm.ledger.StandingOf(like), lost: lost, in: lm.index.DomainOf(g.TopologyKey, members.Assigned)})
+		lost := lm.placeholdersOf(g, &members, missing-len(lm.reserved.Of(key)))
+		out = append(out, healing{group: g, standing: lm.ledger.StandingOf(like), lost: lost, since: since, in: lm.index.DomainOf(g.TopologyKey, members.Assigned)})
 	}
 	slices.SortFunc(out, func(a, b healing) int {
 		return cmp.Or(
 			cmp.Compare(b.standing.Priority, a.standing.Priority), cmp.Compare(len(a.lost), len(b.lost)),
-			lm.gangs.DegradedSince(gangKey(a.group.Key)).Compare(lm.gangs.DegradedSince(gangKey(b.group.Key))), cmp.Compare(a.group.UID, b.group.UID),
+			a.since.Compare(b.since), cmp.Compare(a.group.UID, b.group.UID),
 		)
 	})
 	return out
+}
+
+// missing returns the number of members that a gang has lost, and the time of the first loss. For a
+// whole tree, these are members of PodGroups past minGroupCount that keep some members: without the
+// others, they are useless.
+func (lm *lostMembers) missing(g *gang.Group, members *gang.Members) (lost int, since time.Time) {
+	if degraded := lm.stale.degradedBy(g); degraded.Lacks > 0 {
+		return degraded.Lacks, degraded.Since
+	}
+	if since = lm.runs.Current(g, lm.clock.Now()).ExtraSince; since.IsZero() {
+		return 0, since
+	}
+	for _, n := range lm.placements.MissingExtra(g, members) {
+		lost += n
+	}
+	return lost, since
 }
 
 // placeholdersOf returns pods that represent the missing members of a gang. missing is their
@@ -100,6 +120,10 @@ func (lm *lostMembers) placeholdersOf(g *gang.Group, members *gang.Members, miss
 	gang.SortByAge(waiting)
 	// Lacking sorts the pods: the pods that the gang needs by their roles come first.
 	lm.placements.Lacking(g, members, waiting)
+	if extra := lm.placements.MissingExtra(g, members); len(extra) > 0 {
+		// Keep no room for a group that has no member on a node.
+		waiting = slices.DeleteFunc(waiting, func(pod *corev1.Pod) bool { return extra[g.Tree.PartOf(pod)] == 0 })
+	}
 	out := waiting[:max(min(missing, len(waiting)), 0)]
 	parts := gang.PartsOf(g, lm.index.Derived, members)
 	have := parts.Count(members.Assigned, members.Succeeded, lm.placements.Assumed(members), out)
