@@ -212,17 +212,17 @@ func (x *execution) steps(ctx context.Context) error {
 // probe tests by dry run, before anything changes, whether victims can be deleted. It tests all
 // pods of a unit if the deletion of any of them may be refused.
 func (x *execution) probe(ctx context.Context) error {
-	var doubtful []task
+	var tested []task
 	for _, u := range x.units {
-		if slices.ContainsFunc(u.pods, func(pod *corev1.Pod) bool { return x.remover.refusals.doubts(pod.Namespace, pod.UID) }) {
+		if slices.ContainsFunc(u.pods, func(pod *corev1.Pod) bool { return x.remover.refusals.mayRefuse(pod.Namespace, pod.UID) }) {
 			// Pods that are not bound are not deleted.
-			doubtful = append(doubtful, slices.DeleteFunc(u.tasks(), func(t task) bool { return x.scheduler.IsUnbound(t.pod) })...)
+			tested = append(tested, slices.DeleteFunc(u.tasks(), func(t task) bool { return x.scheduler.IsUnbound(t.pod) })...)
 		}
 	}
 	// Test all pods even if the deletion of one is refused, so that the next decision avoids every
 	// pod whose deletion is refused.
 	var v vetoes
-	_, err := each(doubtful, func(t task) error {
+	_, err := each(tested, func(t task) error {
 		if err := x.remover.probe(t.unit.named(ctx, t.pod), t.victim()); err != nil {
 			return v.besides(fmt.Errorf("evict pod %s: %w", podKey(t.pod), err))
 		}

@@ -25,9 +25,9 @@ const (
 	// patience is the time that deletions in a namespace must be refused before refused pods are
 	// protected. The delay gives a webhook that cannot be reached the time to recover.
 	patience = time.Minute
-	// doubtful is the time after a refusal in a namespace during which deletions there are first
+	// dryRunTime is the time after a refusal in a namespace during which deletions there are first
 	// tested by dry run. During that time, a further refusal continues the series of refusals.
-	doubtful = time.Hour
+	dryRunTime = time.Hour
 	// unbroken is the longest time between two refusals of a pod that still count as one series.
 	unbroken = 2 * time.Minute
 )
@@ -123,7 +123,7 @@ func (r *Refusals) Note(namespace, node string, uid types.UID) (protected bool) 
 	now := r.clock.Now()
 	known := r.record(namespace, node, uid, now)
 	known.ofObject = false
-	maps.DeleteFunc(r.namespaces, func(_ string, there refusing) bool { return now.Sub(there.last) > doubtful })
+	maps.DeleteFunc(r.namespaces, func(_ string, there refusing) bool { return now.Sub(there.last) > dryRunTime })
 	there, refuses := r.namespaces[namespace]
 	if !refuses || there.since.IsZero() {
 		there.since = now
@@ -158,7 +158,7 @@ func (r *Refusals) NoteObject(namespace, node string, uid types.UID) {
 // none. The caller holds the lock.
 func (r *Refusals) record(namespace, node string, uid types.UID, now time.Time) *refusedPod {
 	known, ok := r.pods[uid]
-	if !ok || now.Sub(known.last) > doubtful+longestRefusal {
+	if !ok || now.Sub(known.last) > dryRunTime+longestRefusal {
 		known = &refusedPod{namespace: namespace, node: node}
 		r.pods[uid] = known
 	}
@@ -210,17 +210,17 @@ func (r *Refusals) lasting(uid types.UID) time.Duration {
 	return 0
 }
 
-// doubts reports whether the deletion of a pod may be refused. That is so if its deletion was
-// refused before, or if another deletion in its namespace was refused within the time doubtful.
+// mayRefuse reports whether the deletion of a pod may be refused. That is so if its deletion was
+// refused before, or if another deletion in its namespace was refused within dryRunTime.
 // Refusals that come from an object do not count, because a dry run does not show them.
-func (r *Refusals) doubts(namespace string, uid types.UID) bool {
+func (r *Refusals) mayRefuse(namespace string, uid types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known, ok := r.pods[uid]; ok && !known.ofObject {
 		return true
 	}
 	there, ok := r.namespaces[namespace]
-	if ok && r.clock.Since(there.last) > doubtful {
+	if ok && r.clock.Since(there.last) > dryRunTime {
 		delete(r.namespaces, namespace)
 		ok = false
 	}

@@ -34,7 +34,7 @@ var errTooLarge = &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Mes
 var errUnasked = apierrors.NewInternalError(errors.New("failed calling webhook"))
 
 // TestRefusals checks that a pod is protected for growing times while its deletion is refused.
-// Deletions in its namespace are doubtful for an hour.
+// Deletions in its namespace are tested by dry run for an hour.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
@@ -60,8 +60,8 @@ func TestRefusals(t *testing.T) {
 		t.Error("Another one of the namespace is not left alone at once, or one of another is")
 	}
 	told = nil
-	if !r.doubts("ns", "other") || r.doubts("somewhere", "other") || r.lasting("other") != 0 || !r.Until("other").IsZero() {
-		t.Error("Another pod counts as refused, or its namespace as free of doubt, or another one not")
+	if !r.mayRefuse("ns", "other") || r.mayRefuse("somewhere", "other") || r.lasting("other") != 0 || !r.Until("other").IsZero() {
+		t.Error("Another pod counts as refused, or its namespace as free of refusals, or another one not")
 	}
 	clk.Step(unbroken)
 	if got := r.lasting("a"); got != 0 {
@@ -71,16 +71,16 @@ func TestRefusals(t *testing.T) {
 	if got := r.Until("a").Sub(clk.Now()); r.lasting("a") != 0 || got != longestRefusal {
 		t.Errorf("After a while, it is left alone for %v, and refused for %v", got, r.lasting("a"))
 	}
-	clk.Step(longestRefusal + doubtful + 1)
+	clk.Step(longestRefusal + dryRunTime + 1)
 	if r.Note("ns", "n", "a") || !r.Until("a").IsZero() {
 		t.Error("A refusal that was long ago counts with the next one")
 	}
-	clk.Step(doubtful + 1)
-	if !r.doubts("ns", "a") || r.doubts("ns", "other") {
-		t.Error("An hour later, the pod is not in doubt, or its namespace is")
+	clk.Step(dryRunTime + 1)
+	if !r.mayRefuse("ns", "a") || r.mayRefuse("ns", "other") {
+		t.Error("An hour later, the pod may not be refused, or its namespace may")
 	}
-	if r.Forget("a"); r.doubts("ns", "a") {
-		t.Error("It is in doubt although it has gone")
+	if r.Forget("a"); r.mayRefuse("ns", "a") {
+		t.Error("It may be refused although it has gone")
 	}
 }
 
@@ -175,7 +175,7 @@ func TestWebhookThatFindsNothing(t *testing.T) {
 				t.Error("it counts as done")
 			}
 			f.expectPods("g-0")
-			if !f.executor.remover.refusals.doubts("ns", uidOf("g-0")) {
+			if !f.executor.remover.refusals.mayRefuse("ns", uidOf("g-0")) {
 				t.Error("that it is refused is not remembered")
 			}
 		})
@@ -215,10 +215,10 @@ func TestUnansweredWebhookTouchesNothing(t *testing.T) {
 	}
 }
 
-// TestDoubtIsAskedFirst checks an order for a pod whose deletion was refused before. The order
+// TestDryRunComesFirst checks an order for a pod whose deletion was refused before. The order
 // tests the deletion by dry run before it changes anything. An order for another pod of the
 // namespace does so too.
-func TestDoubtIsAskedFirst(t *testing.T) {
+func TestDryRunComesFirst(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("a"), pod("b"), pod("urgent-0"))...)
 	b.failing(errForbidden, "delete b")
@@ -250,8 +250,8 @@ func TestDoubtIsAskedFirst(t *testing.T) {
 	}
 }
 
-// TestAllDoubtsAreAskedAbout checks that one order tests all its pods, and records each refusal.
-func TestAllDoubtsAreAskedAbout(t *testing.T) {
+// TestDryRunOfAllPods checks that one order tests all its pods, and records each refusal.
+func TestDryRunOfAllPods(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, pod("urgent-0"))
 	b.executor.remover.refusals.Note("ns", "n", "first")

@@ -82,8 +82,8 @@ func TestPartsOf(t *testing.T) {
 	}
 }
 
-// TestSucceededMemberOfUnknownRole checks a gang whose head succeeded and was deleted before its role
-// was known. The gang is not degraded, because the role of that member is in doubt.
+// TestSucceededMemberOfUnknownRole checks a gang whose head succeeded and was deleted before its
+// role was known. The gang is not degraded, because the role of that member is unknown.
 func TestSucceededMemberOfUnknownRole(t *testing.T) {
 	t.Parallel()
 	workers := []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "gpu-0"}}, {ObjectMeta: metav1.ObjectMeta{Name: "gpu-1"}}}

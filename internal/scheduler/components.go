@@ -50,7 +50,7 @@ func connectCauses(h *Scheduler) {
 	h.rooms = &rooms{
 		index: h.index, placements: h.placements, ledger: h.ledger, dips: h.dips, reserved: h.reserved,
 		waits: h.waits, clock: h.clock, steps: h.steps, retries: h.retries, releases: h.releases,
-		doubted: newDoubts(h.index.HasNode),
+		toReview: newReviews(h.index.HasNode),
 	}
 }
 

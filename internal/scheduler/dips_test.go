@@ -214,12 +214,12 @@ func (r *rig) recovers(p *corev1.Pod, end func(*corev1.Node)) {
 	}
 }
 
-// TestDoubtsEndWithTheirNode checks that a deleted node is removed from the doubts, and that later
-// events do not add it again.
-func TestDoubtsEndWithTheirNode(t *testing.T) {
+// TestReviewsEndWithTheirNode checks that a deleted node is not reviewed, and that later events do
+// not add it again.
+func TestReviewsEndWithTheirNode(t *testing.T) {
 	t.Parallel()
 	exists := map[string]bool{"a": true, "b": true}
-	d := newDoubts(func(node string) bool { return exists[node] })
+	d := newReviews(func(node string) bool { return exists[node] })
 	d.add("a", true)
 	d.looks()
 	d.add("a", true)
@@ -228,7 +228,7 @@ func TestDoubtsEndWithTheirNode(t *testing.T) {
 	d.forget("a")
 	d.add("a", true)
 	if d.isRecent("a") || !d.isRecent("b") {
-		t.Error("The node that is gone is in doubt, or the other one is not")
+		t.Error("The node that is gone counts as changed, or the other one does not")
 	}
 	if got := d.take(); got.Len() != 1 || !got.Has("b") {
 		t.Errorf("%v are looked at", got)

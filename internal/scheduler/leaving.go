@@ -39,7 +39,7 @@ func (ds *departures) stays(pod *corev1.Pod) []workload.Key {
 		return nil
 	}
 	ds.cluster.NodeChanged(pod.Spec.NodeName)
-	ds.rooms.doubt(now.Spec.NodeName)
+	ds.rooms.requestReview(now.Spec.NodeName)
 	misled := retriedBy(ds.steps.step(engine.VictimStays{Pod: string(pod.UID)}))
 	// Work at its limit may count on the end of a pod on any node.
 	ds.retries.atLimit(ds.quotas.LimitsOn(ds.ledger.QueueOf(now)))

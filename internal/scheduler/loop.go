@@ -110,7 +110,7 @@ func (h *Scheduler) waitForWork(ctx context.Context, tick <-chan time.Time, now 
 	select {
 	case <-ctx.Done():
 	case <-h.engine.Wanted():
-	case <-h.rooms.doubted.wanted:
+	case <-h.rooms.toReview.wanted:
 	case <-h.drivers.Changed():
 		h.drivers.Retry()
 	case <-h.quotas.PlentyEnds():

@@ -71,7 +71,7 @@ func (ns *nodeWatch) watch(nodes cache.SharedIndexInformer) (cache.ResourceEvent
 			if node, ok := obj.(*corev1.Node); ok {
 				ns.quotas.DeleteNode(node.Name)
 				ns.dips.Forget(node.Name)
-				ns.rooms.doubted.forget(node.Name)
+				ns.rooms.toReview.forget(node.Name)
 			}
 			ns.releaseLost()
 		},
@@ -99,7 +99,7 @@ func (ns *nodeWatch) noteDips(before, after any) {
 	}
 	if old.UID != now.UID {
 		ns.dips.Forget(old.Name)
-		ns.rooms.doubt(now.Name)
+		ns.rooms.requestReview(now.Name)
 		old = &corev1.Node{}
 	}
 	ns.dips.Follow(old, now, ns.clock.Now())

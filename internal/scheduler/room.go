@@ -41,8 +41,8 @@ type rooms struct {
 	retries    *retries
 	releases   *releases
 
-	// doubted records the nodes whose reservations may no longer fit.
-	doubted *doubts
+	// toReview records the nodes whose reservations may no longer fit.
+	toReview *reviews
 }
 
 // crowdedOut returns the reservations on a node that do not fit. node contains the pods that will
@@ -157,10 +157,10 @@ func (rs *rooms) releaseCrowdedOut(key workload.Key, crowded *engine.Reservation
 	}
 }
 
-// doubts records the nodes whose reservations may no longer fit. On such a node, a pod has arrived,
-// has grown or will not terminate after all, or the node offers less. Deleted nodes are removed.
-// newDoubts creates a doubts: the zero value is not usable.
-type doubts struct {
+// reviews records the nodes whose reservations may no longer fit. On such a node, a pod has
+// arrived, has grown or will not terminate after all, or the node offers less. Deleted nodes are
+// removed. Use newReviews to create a value: the zero value is not usable.
+type reviews struct {
 	mu sync.Mutex
 	// exists reports whether a node exists.
 	exists func(string) bool
@@ -175,12 +175,12 @@ type doubts struct {
 	wanted chan struct{}
 }
 
-func newDoubts(exists func(string) bool) *doubts {
-	return &doubts{exists: exists, reserved: sets.New[string](), recent: sets.New[string](), before: sets.New[string](), wanted: make(chan struct{}, 1)}
+func newReviews(exists func(string) bool) *reviews {
+	return &reviews{exists: exists, reserved: sets.New[string](), recent: sets.New[string](), before: sets.New[string](), wanted: make(chan struct{}, 1)}
 }
 
 // add records that a node has changed. reserved is true if the node has reservations.
-func (d *doubts) add(node string, reserved bool) {
+func (d *reviews) add(node string, reserved bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	// Hold the lock during the check. If the node is deleted now, forget waits for the lock and
@@ -200,7 +200,7 @@ func (d *doubts) add(node string, reserved bool) {
 }
 
 // forget removes a deleted node.
-func (d *doubts) forget(node string) {
+func (d *reviews) forget(node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, nodes := range []sets.Set[string]{d.reserved, d.recent, d.before} {
@@ -209,7 +209,7 @@ func (d *doubts) forget(node string) {
 }
 
 // take returns and clears the changed nodes with reservations.
-func (d *doubts) take() sets.Set[string] {
+func (d *reviews) take() sets.Set[string] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.reserved.Len() == 0 {
@@ -221,7 +221,7 @@ func (d *doubts) take() sets.Set[string] {
 }
 
 // looks records that a decision reads a snapshot that was taken just before.
-func (d *doubts) looks() {
+func (d *reviews) looks() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.recent.Len()+d.before.Len() > 0 {
@@ -230,14 +230,16 @@ func (d *doubts) looks() {
 }
 
 // isRecent reports whether the snapshot of the last decision may lack a change of a node.
-func (d *doubts) isRecent(node string) bool {
+func (d *reviews) isRecent(node string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.recent.Has(node) || d.before.Has(node)
 }
 
-// doubt makes the main loop review the reservations on a node, if there are any.
-func (rs *rooms) doubt(node string) { rs.doubted.add(node, len(rs.reserved.On(node)) > 0) }
+// requestReview makes the main loop review the reservations on a node, if there are any.
+func (rs *rooms) requestReview(node string) {
+	rs.toReview.add(node, len(rs.reserved.On(node)) > 0)
+}
 
 // review releases reservations that do not fit on the nodes with recorded changes. It also reviews
 // nodes whose dips have lasted too long, and releases reservations on nodes that reject the pods.
@@ -245,19 +247,19 @@ func (rs *rooms) doubt(node string) { rs.doubted.add(node, len(rs.reserved.On(no
 func (ns *nodeWatch) review(now time.Time) {
 	over := ns.dips.Over(now)
 	for _, node := range over {
-		ns.rooms.doubt(node)
+		ns.rooms.requestReview(node)
 	}
 	if len(over) > 0 {
 		ns.releaseLost()
 	}
-	ns.rooms.releaseCrowded(ns.rooms.doubted.take(), workload.Key{})
+	ns.rooms.releaseCrowded(ns.rooms.toReview.take(), workload.Key{})
 }
 
 // replanCrowded schedules a retry of a workload if its new reservations do not fit. That happens if
 // the snapshot of its cycle was older than the informers.
 func (rs *rooms) replanCrowded(key workload.Key) {
 	for _, r := range rs.reserved.Of(key) {
-		if rs.doubted.isRecent(r.Node) && slices.ContainsFunc(rs.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
+		if rs.toReview.isRecent(r.Node) && slices.ContainsFunc(rs.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
 			rs.waits.Gather(key, rs.clock.Now().Add(mostCacheDelay))
 			return
 		}
@@ -270,7 +272,7 @@ func (rs *rooms) replanCrowded(key workload.Key) {
 func (rs *rooms) reviewSharedNodes(key workload.Key) {
 	for _, r := range rs.reserved.Of(key) {
 		if rs.isShared(r.Node, sets.New(key)) {
-			rs.doubt(r.Node)
+			rs.requestReview(r.Node)
 		}
 	}
 }
@@ -290,7 +292,7 @@ func (rs *rooms) occupies(before, now *corev1.Pod) {
 	}
 	came := before == nil || before.Spec.NodeName == ""
 	if came || isResized(before, now) {
-		rs.doubt(now.Spec.NodeName)
+		rs.requestReview(now.Spec.NodeName)
 	}
 	if came {
 		rs.replanNeighbors(now)
