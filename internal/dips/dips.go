@@ -36,8 +36,9 @@ type Dips struct {
 	// latestOffers returns the offers of a node as the informers' stores have them. If it
 	// is nil, offers are not compared.
 	latestOffers func(node string) Offers
-	// shared has the shared offers that were compared last, and sharedWithdrawn those that drivers
-	// have withdrawn. latestShared returns the present ones; nil if they are not compared.
+	// shared has the shared offers that were compared last. sharedWithdrawn has the shared offers
+	// that drivers have withdrawn. latestShared returns the present offers. If it is nil, shared
+	// offers are not compared.
 	shared          sharedOffers
 	sharedWithdrawn map[sharedKey]sharedWithdrawal
 	latestShared    func() sharedOffers

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -55,10 +56,11 @@ func TestNeverProtectsAPartOfATree(t *testing.T) {
 		edit      func(*gang.Group)
 		wholeRoot bool
 		ago       time.Duration
-		seal      string
-		priority  int32
-		size      string
-		want      []string
+		// seal is the seal of the leader: "" for one in mode Never, "-" for none.
+		seal     string
+		priority int32
+		size     string
+		want     []string
 		// wantRetryIn is the time until the preemptor is retried; 0 for no retry.
 		wantRetryIn time.Duration
 		wantSaid    string
@@ -70,9 +72,9 @@ func TestNeverProtectsAPartOfATree(t *testing.T) {
 		"system-critical":                  {size: "4", priority: 2_000_000_000, want: all},
 		"a class without a length":         {size: "4", seconds: "-", want: all},
 		"a class with a length of no time": {size: "4", seconds: "0", want: all},
-		"below the mode All":               {size: "1", wholeRoot: true, want: all},
+		"below the mode All":               {size: "1", wholeRoot: true, seal: "-", want: all},
 		"another mode":                     {size: "4", edit: func(g *gang.Group) { g.Never = false }, want: all},
-		"placed with the mode":             {size: "4", seal: sealed, wantRetryIn: time.Hour, wantSaid: "(DisruptionModeNever)"},
+		"not placed by the scheduler":      {size: "4", seal: "-", want: all},
 		"placed with another mode":         {size: "4", seal: strings.Replace(sealed, `,"never":true`, "", 1), want: all},
 		"placed with another class":        {size: "4", seal: strings.Replace(sealed, `"class":"c"`, `"class":"d"`, 1), wantRetryIn: time.Minute, wantSaid: "(DisruptionModeNever)"},
 	} {
@@ -96,8 +98,8 @@ func TestNeverProtectsAPartOfATree(t *testing.T) {
 			}
 			scheduled := now.Add(-tc.ago)
 			pods := []*corev1.Pod{classed(pod("lead-0", "lead", "1", 0), "c", scheduled)}
-			if tc.seal != "" {
-				pods[0].Annotations = map[string]string{v1alpha1.AnnotationPlacedAs: tc.seal}
+			if tc.seal != "-" {
+				pods[0].Annotations = map[string]string{v1alpha1.AnnotationPlacedAs: cmp.Or(tc.seal, sealed)}
 			}
 			for _, worker := range members("work", 3, "1", 0) {
 				pods = append(pods, classed(worker, "c", scheduled))

@@ -61,7 +61,7 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	}
 	out := &core.Group{
 		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID), Priority: counts, RaisedBy: int64(counts) - int64(priority), Whole: whole,
-		Lacks: int32(degraded.Lacks), Stale: degraded.Stale, Start: Nanos(start), Since: Nanos(since), Toleration: s.sealedToleration(&run.Sealed, g, s.standingToleration(g, placed, since), since),
+		Lacks: int32(degraded.Lacks), Stale: degraded.Stale, Start: Nanos(start), Since: Nanos(since), Toleration: s.groupToleration(g, &run, placed, since, whole),
 		MinRuntime: s.Profiles.MinRuntimeOfGroup(key), Stops: core.Stops{Count: g.Stops, Last: Nanos(g.StoppedAt)},
 	}
 	out.Workload = workloadUID(g, of)
@@ -72,8 +72,15 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	if t != (core.QueueMembership{}) {
 		out.Membership = &t
 	}
-	if never, ok := s.Groups.NeverGroup(key); ok && !whole {
-		out.Toleration = longer(out.Toleration, s.never(never, never, since))
+	return out
+}
+
+// groupToleration returns the toleration of a group: by the PriorityClasses that its members were
+// placed with, or by the disruption mode Never. placed is the same as in standingPriority.
+func (s *Sources) groupToleration(g *gang.Group, run *engine.Run, placed []*corev1.Pod, since time.Time, whole bool) *core.Toleration {
+	out := s.sealedToleration(&run.Sealed, g, s.standingToleration(g, placed, since), since)
+	if never, ok := s.Groups.NeverGroup(g.Key); ok && !whole {
+		out = longer(out, s.never(never, never, since))
 	}
 	return out
 }

@@ -79,10 +79,11 @@ func (s *Sources) never(g, tree *gang.Group, since time.Time) *core.Toleration {
 }
 
 // PlacedWithNever reports whether the seals of all pods record that the disruption mode Never
-// applied when the pod was placed. Pods without a seal do not count.
+// applied when the pod was placed. A pod on a node without a seal was not placed by the scheduler,
+// so it does not qualify. An assumed pod has no node and no seal yet, and does not count.
 func PlacedWithNever(pods []*corev1.Pod) bool {
 	for _, pod := range pods {
-		if one, ok := gang.SealOf(pod); ok && !one.Never {
+		if one, ok := gang.SealOf(pod); ok && !one.Never || !ok && pod.Spec.NodeName != "" {
 			return false
 		}
 	}

@@ -52,14 +52,14 @@ func TestWithNever(t *testing.T) {
 		wantID string
 	}{
 		"sealed":                        {seal: never, want: hour},
-		"without a seal":                {want: hour},
+		"without a seal":                {},
 		"sealed with a shorter class":   {seal: `{"group":"lead","priority":5,"class":"minute","never":true}`, want: minute},
 		"sealed with a class without":   {seal: `{"group":"lead","priority":5,"class":"none","never":true}`},
 		"sealed with another mode":      {seal: `{"group":"lead","priority":5,"class":"hour"}`},
 		"another mode now":              {seal: never, mode: func(g *gang.Group) { g.Never = false }},
-		"a class without a length":      {class: func(g *gang.Group) { g.PriorityClassName = "none" }},
-		"no class":                      {class: func(g *gang.Group) { g.PriorityClassName = "" }},
-		"a priority that is not known":  {class: func(g *gang.Group) { g.Priority = nil }},
+		"a class without a length":      {seal: never, class: func(g *gang.Group) { g.PriorityClassName = "none" }},
+		"no class":                      {seal: never, class: func(g *gang.Group) { g.PriorityClassName = "" }},
+		"a priority that is not known":  {seal: never, class: func(g *gang.Group) { g.Priority = nil }},
 		"a shorter toleration":          {seal: never, tree: toleration, want: hour},
 		"a toleration without an end":   {seal: never, tree: forever, want: forever},
 		"a toleration, and other modes": {tree: toleration, mode: func(g *gang.Group) { g.Never = false }, want: toleration},
