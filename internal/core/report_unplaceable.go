@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -38,13 +39,14 @@ func (t *simulation) unplaceable(every []want) string {
 // refusedEverywhere reports whether no node admits members of a class. why is the reason if it is
 // the same on all nodes.
 func (t *simulation) refusedEverywhere(class int) (why string, nowhere bool) {
+	// The results of admitsNode are cached, but reasons are not.
+	if slices.ContainsFunc(t.c.byName, func(n int32) bool { return t.c.sound[n] && t.admitsNode(class, n) }) {
+		return "", false
+	}
 	same := true
 	for _, n := range t.c.byName {
 		if !t.c.sound[n] {
 			continue
-		}
-		if t.admitsNode(class, n) {
-			return "", false
 		}
 		reason := t.refusal(class, n)
 		same = same && (!nowhere || reason == why)

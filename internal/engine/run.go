@@ -146,8 +146,8 @@ func (gs *Gangs) Touched() []workload.Key { return gs.list(gs.touched) }
 // WithLost returns the groups with a member that lost its place since the last look.
 func (gs *Gangs) WithLost() []workload.Key { return gs.list(gs.lost) }
 
-// Degraded returns the groups that were degraded at the last look, and those that only lacked
-// members of a part that they do not need; see [Run].
+// Degraded returns the groups that were degraded at the last look; see [Run]. It also returns the
+// groups that only lacked members of a part that they do not need.
 func (gs *Gangs) Degraded() []workload.Key { return gs.list(gs.degraded) }
 
 // MayLack reports whether any group is degraded, or lost a member since the last look. It takes no

@@ -19,9 +19,17 @@ func newShortages(of []workload.Shortage, left map[string]bool) []*shortage {
 	for i := range of {
 		s := &shortage{spare: of[i].Spare, pods: make(map[string]workload.Occupied), nodes: make(map[string]map[string]int)}
 		for uid, at := range of[i].Pods {
-			if left[uid] {
-				s.add(uid, at)
+			if !left[uid] {
+				continue
 			}
+			s.pods[uid] = at
+			if s.nodes[at.Node] == nil {
+				s.nodes[at.Node] = make(map[string]int)
+			}
+			s.nodes[at.Node][uid] = at.Places
+		}
+		for _, pods := range s.nodes {
+			s.places += largest(pods)
 		}
 		if s.lasts() {
 			out = append(out, s)
@@ -41,16 +49,6 @@ func (s *shortage) appendNeeded(needed []string) []string {
 		}
 	}
 	return needed
-}
-
-func (s *shortage) add(uid string, at workload.Occupied) {
-	s.pods[uid] = at
-	if s.nodes[at.Node] == nil {
-		s.nodes[at.Node] = make(map[string]int)
-	}
-	s.places -= largest(s.nodes[at.Node])
-	s.nodes[at.Node][uid] = at.Places
-	s.places += largest(s.nodes[at.Node])
 }
 
 func (s *shortage) remove(uid string) {

@@ -23,7 +23,12 @@ import (
 // and applies a decision. For a gang, it applies the decision that PreFilter made.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	p.sched.cycles.outcomeKnown(pod)
-	if why := rejectionIn(state); why != "" {
+	why := rejectionIn(state)
+	if why == groupHasChanged {
+		// The nomination belongs to the former workload, and ends with it.
+		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+why)
+	}
+	if why != "" {
 		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+why)
 	}
 	if g := p.sched.index.GangOf(pod); g != nil {
