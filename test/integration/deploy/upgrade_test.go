@@ -177,14 +177,16 @@ func testForward(t *testing.T, h *helm, w *workWatch) {
 	}
 }
 
-// isOfAddedKind reports whether a request reads a kind that the last release does not have. The
-// ClusterRole of the last release does not name such kinds. A new scheduler may start with that
-// ClusterRole and try to read the kind, and a rollback changes the ClusterRole before the new
-// schedulers end.
+// isOfAddedKind reports whether a request reads a kind that the last release does not have, or
+// writes the status of such an object. The ClusterRole of the last release does not name such kinds.
+// A new scheduler may start with that ClusterRole, and a rollback changes the ClusterRole before the
+// new schedulers end.
 func isOfAddedKind(line string, added manifests) bool {
 	return slices.ContainsFunc(added, func(crd *unstructured.Unstructured) bool {
 		plural, group, _ := strings.Cut(crd.GetName(), ".")
-		return strings.HasPrefix(line, fmt.Sprintf("list /apis/%s/v1alpha1/%s", group, plural))
+		writesStatus := strings.HasPrefix(line, fmt.Sprintf("patch /apis/%s/v1alpha1/namespaces/", group)) &&
+			strings.Contains(line, "/"+plural+"/") && strings.Contains(line, "/status: ")
+		return writesStatus || strings.HasPrefix(line, fmt.Sprintf("list /apis/%s/v1alpha1/%s", group, plural))
 	})
 }
 
