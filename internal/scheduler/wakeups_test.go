@@ -213,7 +213,7 @@ func (c trial) isExcused(key workload.Key, d *core.Decision) bool {
 	case d.Outcome == core.Preempts:
 		return waits.WaitsForVictims(key)
 	default:
-		// No room is free yet, and there is nobody to evict.
+		// No room is free yet, and no eviction would make room.
 		return true
 	}
 }
