@@ -163,29 +163,68 @@ func refFeasible(s *Snapshot, p *Preemptor, gone map[int]bool, nodes, counts []i
 	return refPack(p, refRoom(s, gone), nodes, slices.Clone(counts))
 }
 
-// refScore returns the score of a set of victims, by the definition of each criterion.
-func refScore(s *Snapshot, p *Preemptor, set []int) Score {
+// refScorer scores sets of victims of one snapshot. It has the facts that do not depend on the set.
+type refScorer struct {
+	s       *Snapshot
+	p       *Preemptor
+	indexed Snapshot
+	gangs   []refWholeGang
+	// losses has the lost work of each unit in milli-device-seconds.
+	losses []int64
+	// repeated has the stops of each unit that count if it is evicted.
+	repeated []int
+}
+
+// refWholeGang is a whole gang whose members are preempted one by one.
+type refWholeGang struct {
+	uid     string
+	members []int
+	// counted reports whether a member, by its unit, counts for the gang's minCount.
+	counted func(u int) bool
+}
+
+func newRefScorer(s *Snapshot, p *Preemptor) *refScorer {
+	r := &refScorer{
+		s: s, p: p, indexed: *s, gangs: refWholeGangs(s),
+		losses: make([]int64, len(s.Units)), repeated: make([]int, len(s.Units)),
+	}
+	r.indexed.gangs = newGangIndex(s)
+	for u := range s.Units {
+		unit := &s.Units[u]
+		r.losses[u] = refLoss(s, p, u)
+		if p.CountsStops && refSaved(s, p, u) <= unit.Stops.Last {
+			r.repeated[u] = len(unit.Pods) * int(min(unit.Stops.Count, 3))
+		}
+	}
+	return r
+}
+
+// score returns the score of a set of victims, by the definition of each criterion.
+func (r *refScorer) score(set []int) Score {
 	order := slices.Clone(set)
-	slices.SortFunc(order, func(a, b int) int { return moreImportant(&s.Units[a], &s.Units[b]) })
+	slices.SortFunc(order, func(a, b int) int { return moreImportant(&r.s.Units[a], &r.s.Units[b]) })
 	units := make([]int32, len(order))
 	for i, u := range order {
 		units[i] = int32(u)
 	}
-	sc := scoreOf(s, units)
-	broken := refBroken(s, set)
+	sc := scoreOf(&r.indexed, units)
+	broken := refBrokenOf(r.s, r.gangs, set)
 	sc.BrokenGangs = len(broken)
-	for u := range s.Units {
-		unit := &s.Units[u]
+	for u := range r.s.Units {
+		unit := &r.s.Units[u]
 		stops := !unit.Group && slices.Contains(broken, unit.PodGroup)
 		if stops || slices.Contains(set, u) {
-			sc.LostWork += refLoss(s, p, u)
+			sc.LostWork += r.losses[u]
 		}
-		if p.CountsStops && slices.Contains(set, u) && refSaved(s, p, u) <= unit.Stops.Last {
-			sc.Repeated += len(unit.Pods) * int(min(unit.Stops.Count, 3))
+		if slices.Contains(set, u) {
+			sc.Repeated += r.repeated[u]
 		}
 	}
 	return sc
 }
+
+// refScore returns the score of one set of victims.
+func refScore(s *Snapshot, p *Preemptor, set []int) Score { return newRefScorer(s, p).score(set) }
 
 // refLoss returns the lost work of a unit in milli-device-seconds; 0 if the preemptor's order does
 // not compare it.
@@ -301,21 +340,34 @@ func refWhole(s *Snapshot, members []int, counts func(u int) bool) bool {
 	})
 }
 
-// refBroken returns the gangs that fall below minCount if the set is evicted. It counts running
-// members if there are enough of them. Otherwise it counts all members with a node.
-func refBroken(s *Snapshot, set []int) (uids []string) {
+// refWholeGangs returns the whole gangs. A gang counts its running members if there are enough of
+// them. Otherwise it counts all members with a node.
+func refWholeGangs(s *Snapshot) (gangs []refWholeGang) {
 	for uid, members := range refGangs(s) {
-		basis := func(u int) bool { return s.Units[u].Running }
-		if !refWhole(s, members, basis) {
-			basis = func(int) bool { return true }
+		g := refWholeGang{uid, members, func(u int) bool { return s.Units[u].Running }}
+		if !refWhole(s, members, g.counted) {
+			g.counted = func(int) bool { return true }
 		}
-		if refWhole(s, members, basis) && !refWhole(s, members, func(u int) bool { return basis(u) && !slices.Contains(set, u) }) {
-			uids = append(uids, uid)
+		if refWhole(s, members, g.counted) {
+			gangs = append(gangs, g)
+		}
+	}
+	return gangs
+}
+
+// refBrokenOf returns the UIDs of the given gangs that fall below minCount if the set is evicted.
+func refBrokenOf(s *Snapshot, gangs []refWholeGang, set []int) (uids []string) {
+	for _, g := range gangs {
+		if !refWhole(s, g.members, func(u int) bool { return g.counted(u) && !slices.Contains(set, u) }) {
+			uids = append(uids, g.uid)
 		}
 	}
 	slices.Sort(uids)
 	return uids
 }
+
+// refBroken returns the UIDs of the gangs that fall below minCount if the set is evicted.
+func refBroken(s *Snapshot, set []int) []string { return refBrokenOf(s, refWholeGangs(s), set) }
 
 // refSurplus marks the surplus members of gangs, one at a time. Members that do not run come first,
 // then the least important members.
@@ -362,24 +414,22 @@ func exhaustive(s *Snapshot, p *Preemptor, counts []int) (best Score, ok bool) {
 // exhaustiveIn is the exhaustive search for a gang whose members must share one of the given
 // domains. A domain is a list of nodes.
 func exhaustiveIn(s *Snapshot, p *Preemptor, counts []int, domains [][]int) (best Score, ok bool) {
-	eligible := refEligible(s, p)
-	for _, nodes := range domains {
-		for mask := range 1 << len(eligible) {
-			gone := map[int]bool{}
-			var set []int
-			for i, u := range eligible {
-				if mask&(1<<i) != 0 {
-					gone[u] = true
-					set = append(set, u)
-				}
+	eligible, scorer := refEligible(s, p), newRefScorer(s, p)
+	for mask := range 1 << len(eligible) {
+		gone := map[int]bool{}
+		var set []int
+		for i, u := range eligible {
+			if mask&(1<<i) != 0 {
+				gone[u] = true
+				set = append(set, u)
 			}
-			sc := refScore(s, p, set)
-			if ok && better(sc, best) >= 0 {
-				continue
-			}
-			if refFeasible(s, p, gone, nodes, counts) {
-				best, ok = sc, true
-			}
+		}
+		sc := scorer.score(set)
+		if ok && better(sc, best) >= 0 {
+			continue
+		}
+		if slices.ContainsFunc(domains, func(nodes []int) bool { return refFeasible(s, p, gone, nodes, counts) }) {
+			best, ok = sc, true
 		}
 	}
 	return best, ok
