@@ -5,10 +5,12 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
@@ -95,6 +97,28 @@ func (o *Placements) Staying(name string) *framework.NodeInfo {
 		seen.Insert(string(pod.UID))
 	}
 	return info
+}
+
+// IsCurrent reports whether a snapshot has the informers' version of a node and of all pods that
+// are bound to it. The snapshot may have more pods. IsCurrent is true for a node that does not
+// exist.
+func (o *Placements) IsCurrent(name string, snapshot fwk.SharedLister) bool {
+	node, err := o.index.Nodes.Get(name)
+	if err != nil {
+		return true
+	}
+	info, err := snapshot.NodeInfos().Get(name)
+	if err != nil || info.Node() == nil || info.Node().ResourceVersion != node.ResourceVersion {
+		return false
+	}
+	seen := make(map[types.UID]string, len(info.GetPods()))
+	for _, pi := range info.GetPods() {
+		seen[pi.GetPod().UID] = pi.GetPod().ResourceVersion
+	}
+	return !slices.ContainsFunc(o.index.PodsOn(name), func(pod *corev1.Pod) bool {
+		version, ok := seen[pod.UID]
+		return !ok || version != pod.ResourceVersion
+	})
 }
 
 // TurnsAway returns the reason why a node no longer accepts a pod; "" if it does. The reason may be

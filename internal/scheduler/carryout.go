@@ -83,8 +83,8 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	}
 	if news {
 		p.sched.rooms.releaseCrowded(sets.New(slices.Collect(maps.Values(nodes))...), pre.key)
-		p.sched.rooms.replanCrowded(pre.key)
 	}
+	p.sched.rooms.replanOutdated(pre.key)
 	// An empty node name deletes the pod's earlier nomination.
 	return p.show(pre.key, pod, promised[pod.UID]), made.status(fwk.Success)
 }

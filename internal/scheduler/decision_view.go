@@ -43,7 +43,7 @@ func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
 		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
 	p.sched.recorder.Looks()
-	p.sched.rooms.toReview.looks()
+	p.sched.rooms.toReview.looks(func(node string) bool { return p.sched.placements.IsCurrent(node, p.handle.SnapshotSharedLister()) })
 	v := &decisionView{mark: p.sched.waits.Mark(), seen: p.sched.runs.Settle(p.sched.index.Groups, p.sched.clock.Now())}
 	p.sched.stale.look()
 	if err := p.sched.cluster.Level(infos, budgets); err != nil {

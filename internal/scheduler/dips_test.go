@@ -221,7 +221,7 @@ func TestReviewsEndWithTheirNode(t *testing.T) {
 	exists := map[string]bool{"a": true, "b": true}
 	d := newReviews(func(node string) bool { return exists[node] })
 	d.add("a", true)
-	d.looks()
+	d.looks(func(string) bool { return false })
 	d.add("a", true)
 	d.add("b", true)
 	exists["a"] = false

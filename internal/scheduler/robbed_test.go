@@ -4,12 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // resize changes the CPU request of a running pod.
@@ -142,6 +147,46 @@ func TestRoomThatIsNoUse(t *testing.T) {
 			t.Error("Room is still reserved for one that cannot have it")
 		}
 	})
+}
+
+// TestRoomThatIsNoUseWithALateCache checks the same if the scheduler's cache learns of the pod that
+// has taken the room only after the preemptor was planned on the same node twice more.
+func TestRoomThatIsNoUseWithALateCache(t *testing.T) {
+	t.Parallel()
+	var decisions atomic.Int32
+	r := newRigOn(t, clientWith(nodes(1, "7")...), &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil,
+		func(in *Inputs) { in.Recorder = &looking{looks: func() { decisions.Add(1) }} })
+	r.create(on(pod("stays", "", "2", 30), "node-0"), on(pod("v", "", "2", 0), "node-0"))
+	p := pod("p", "", "5", 10)
+	r.create(p)
+	r.eventually("room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
+	r.terminate("v", time.Now().Add(time.Hour))
+	r.succeed(0)
+	r.eventually("nothing is to be tried", func() bool { r.cycles(); return len(r.active()) == 0 })
+
+	foreign := on(pod("foreign", "", "2", 20), "node-0")
+	foreign.Spec.SchedulerName = "another"
+	before := decisions.Load()
+	r.create(foreign)
+	late, err := r.upstream.Cache.GetPod(foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.upstream.Cache.RemovePod(klog.Background(), late); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("it is planned with the late cache twice", func() bool { r.cycles(); return decisions.Load() >= before+2 })
+	if node, _ := r.reservedOn(p.UID); node != "node-0" {
+		t.Fatalf("Room is reserved on %q", node)
+	}
+	if err := r.upstream.Cache.AddPod(klog.Background(), late); err != nil {
+		t.Fatal(err)
+	}
+	r.create(pod("equal", "", "1", 10))
+	r.waitBound("equal")
+	if _, ok := r.reservedOn(p.UID); ok {
+		t.Error("Room is still reserved for one that cannot have it")
+	}
 }
 
 // TestKeptOutByAReservation checks that the message of a pod names the reservation that excludes

@@ -167,16 +167,14 @@ type reviews struct {
 	// reserved holds the changed nodes that had reservations at the time of the change. The main
 	// loop reviews them.
 	reserved sets.Set[string]
-	// recent holds the nodes that have changed since the last decision read its snapshot.
+	// recent holds the changed nodes whose change the snapshot of the last decision lacks, or may
+	// lack.
 	recent sets.Set[string]
-	// before holds the nodes that changed between the last two decisions. The snapshot of the last
-	// decision may lack these changes.
-	before sets.Set[string]
 	wanted chan struct{}
 }
 
 func newReviews(exists func(string) bool) *reviews {
-	return &reviews{exists: exists, reserved: sets.New[string](), recent: sets.New[string](), before: sets.New[string](), wanted: make(chan struct{}, 1)}
+	return &reviews{exists: exists, reserved: sets.New[string](), recent: sets.New[string](), wanted: make(chan struct{}, 1)}
 }
 
 // add records that a node has changed. reserved is true if the node has reservations.
@@ -203,9 +201,8 @@ func (d *reviews) add(node string, reserved bool) {
 func (d *reviews) forget(node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, nodes := range []sets.Set[string]{d.reserved, d.recent, d.before} {
-		nodes.Delete(node)
-	}
+	d.reserved.Delete(node)
+	d.recent.Delete(node)
 }
 
 // take returns and clears the changed nodes with reservations.
@@ -220,12 +217,26 @@ func (d *reviews) take() sets.Set[string] {
 	return nodes
 }
 
-// looks records that a decision reads a snapshot that was taken just before.
-func (d *reviews) looks() {
+// looks records that a decision reads a snapshot. hasChange reports whether the snapshot has the
+// latest change of a node. A node stays recent until a decision has seen its change, because the
+// scheduler's cache may be older than the informers for any time.
+func (d *reviews) looks(hasChange func(node string) bool) {
+	d.mu.Lock()
+	nodes := d.recent
+	d.recent = sets.New[string]()
+	d.mu.Unlock()
+	for node := range nodes {
+		if hasChange(node) {
+			nodes.Delete(node)
+		}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.recent.Len()+d.before.Len() > 0 {
-		d.before, d.recent = d.recent, sets.New[string]()
+	for node := range nodes {
+		// The node may have been deleted meanwhile.
+		if d.exists(node) {
+			d.recent.Insert(node)
+		}
 	}
 }
 
@@ -233,7 +244,7 @@ func (d *reviews) looks() {
 func (d *reviews) isRecent(node string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.recent.Has(node) || d.before.Has(node)
+	return d.recent.Has(node)
 }
 
 // requestReview makes the main loop review the reservations on a node, if there are any.
@@ -255,15 +266,27 @@ func (ns *nodeWatch) review(now time.Time) {
 	ns.rooms.releaseCrowded(ns.rooms.toReview.take(), workload.Key{})
 }
 
-// replanCrowded schedules a retry of a workload if its new reservations do not fit. That happens if
-// the snapshot of its cycle was older than the informers.
-func (rs *rooms) replanCrowded(key workload.Key) {
+// replanOutdated schedules a retry of a workload that was planned with a snapshot older than the
+// informers, if a missing change may concern its reservations. The events of these changes are
+// over, so no other component would release the reservations.
+func (rs *rooms) replanOutdated(key workload.Key) {
 	for _, r := range rs.reserved.Of(key) {
-		if rs.toReview.isRecent(r.Node) && slices.ContainsFunc(rs.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
+		if rs.toReview.isRecent(r.Node) && (rs.isCrowdedOut(r) || rs.mayMindAny(r)) {
 			rs.waits.Gather(key, rs.clock.Now().Add(mostCacheDelay))
 			return
 		}
 	}
+}
+
+// isCrowdedOut reports whether a reservation no longer fits on its node.
+func (rs *rooms) isCrowdedOut(r *engine.Reservation) bool {
+	return slices.ContainsFunc(rs.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID })
+}
+
+// mayMindAny reports whether the pod of a reservation may depend on a pod on its node by more than
+// room.
+func (rs *rooms) mayMindAny(r *engine.Reservation) bool {
+	return slices.ContainsFunc(rs.index.PodsOn(r.Node), func(pod *corev1.Pod) bool { return mayMind(cluster.PodIn(r), pod) })
 }
 
 // reviewSharedNodes makes the main loop review the nodes that a workload shares with other
@@ -339,7 +362,7 @@ func (rs *rooms) dipUnder(made *cycleDecision) (node string, ends time.Time) {
 	}
 	for _, r := range rs.reserved.Of(made.pre.key) {
 		end, dips := rs.dips.EndOf(r.Node)
-		if dips && !slices.ContainsFunc(rs.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
+		if dips && !rs.isCrowdedOut(r) {
 			return r.Node, end
 		}
 	}
