@@ -15,7 +15,7 @@ COMMANDS := reprieve-scheduler kubectl-reprieve playground
 # The number of test packages that run at a time: many start a control plane, which is heavy. The slowest begin first.
 TEST_P ?= 2
 TEST_FIRST := $(addprefix ./test/integration/,queues deploy preemption scheduling crash soak)
-TEST_TIMEOUT ?= 20m
+TEST_TIMEOUT ?= 40m
 # The tests to run, and further flags for `go test`: make test TEST=./internal/core/... TEST_FLAGS='-run TestX -v'
 TEST ?= ./...
 TEST_FLAGS ?=
