@@ -16,6 +16,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
+// pauseAfterCrashes is the default of initialBindingBackoff.
+const pauseAfterCrashes = time.Minute
+
 // TestCrashingPreemptor tests a ReplicaSet whose pods preempt and then fail, three times in a row.
 // After that, its pods must not preempt again, and must report why.
 func TestCrashingPreemptor(t *testing.T) {
@@ -50,7 +53,9 @@ func TestCrashingPreemptor(t *testing.T) {
 
 // crashThrice creates a ReplicaSet whose pod preempts the victim, and whose pods fail three times in
 // a row. It returns the name of the ReplicaSet, which has no pods then. On a slow machine, a pod may
-// be ready for so long that its failure does not count. Then crashThrice tries another ReplicaSet.
+// be ready for so long that its failure does not count, or the pause after the crashes may end too
+// soon. Then crashThrice tries another ReplicaSet. The limits are half of the scheduler's limits,
+// because the scheduler sees each change later than this test.
 func (e *env) crashThrice() string {
 	e.Helper()
 	for attempt := range 5 {
@@ -66,13 +71,14 @@ func (e *env) crashThrice() string {
 				}
 			}
 			e.failAll(name)
-			inTime = inTime && time.Since(ready) < engine.SettledAfter
+			inTime = inTime && time.Since(ready) < engine.SettledAfter/2
 		}
+		crashed := time.Now()
 		// Let the replacement of the victim run. Otherwise the next pod of a ReplicaSet could use
 		// the free room without a preemption.
 		e.scale(name, 0)
 		e.Runs("victim", 1)
-		if inTime {
+		if inTime && time.Since(crashed) < pauseAfterCrashes/2 {
 			return name
 		}
 	}
