@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -175,4 +176,20 @@ func (o *Placements) isAsDecidedFor(d *core.Decision, g *gang.Group, members *ga
 		return false
 	}
 	return o.Lacking(g, members, members.Unplaced()) >= d.Preemptor.MinCount
+}
+
+// IsGateReason reports whether the gate blocks members for a reason, before any planning.
+func IsGateReason(reason string) bool {
+	switch reason {
+	case gang.ReasonPodGroupNotFound, gang.ReasonPodGroupNotMade, v1alpha1.ReasonBehindItsObject, v1alpha1.ReasonPriorityAbovePods, v1alpha1.ReasonNotEnoughMembers, v1alpha1.ReasonMixedSchedulerNames,
+		v1alpha1.ReasonPriorityClassNotFound, v1alpha1.ReasonTemplateNotFound, v1alpha1.ReasonAmbiguousName,
+		v1alpha1.ReasonParentNotFound, v1alpha1.ReasonParentCycle, v1alpha1.ReasonTreeTooDeep, v1alpha1.ReasonPriorityDiffers,
+		v1alpha1.ReasonQueueDiffers, v1alpha1.ReasonNotEnoughGroups,
+		v1alpha1.ReasonUnsupported, v1alpha1.ReasonQueueNotFound, v1alpha1.ReasonQueueNotLeaf, v1alpha1.ReasonQueueUnusable,
+		v1alpha1.ReasonQueueNotAllowed, v1alpha1.ReasonPriorityAboveQueue, v1alpha1.ReasonQueueRequired,
+		v1alpha1.ReasonDriversWithoutWorkers:
+		return true
+	default:
+		return false
+	}
 }

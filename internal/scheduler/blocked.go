@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
@@ -16,7 +17,7 @@ import (
 func (gs *gates) retry() {
 	moved := gs.moved.Swap(false)
 	for key, reason := range gs.gangs.Judged() {
-		if !isGateReason(reason) || gs.turns.Holds(key) {
+		if !cluster.IsGateReason(reason) || gs.turns.Holds(key) {
 			// The gang has passed the gate and is in the queue. The recorded verdict may be
 			// outdated until its turn ends.
 			continue

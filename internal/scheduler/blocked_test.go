@@ -14,6 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/reporter"
 )
 
 // TestMembersThatHoldForOneHeldBack checks that a gang is retried if its leader is gated until more
@@ -54,8 +55,8 @@ func TestTurnAfterTheGate(t *testing.T) {
 			h.engine.Step(time.Time{}, engine.GroupArrives{Group: gangKey(key("g"))})
 			h.gangs.SetVerdict(gangKey(key("g")), gang.Verdict{Reason: c.said})
 			h.turns.Enter(admission.Waiter{Key: gangKey(key("g")), Queue: "a"}, h.clock.Now().Add(-time.Hour))
-			h.reporter.tellOfTurns()
-			if v := h.gangs.Verdict(gangKey(key("g"))); v.Reason != c.want || (c.want == v1alpha1.ReasonPending) != strings.HasPrefix(v.Message, holdForTurn) {
+			h.reporter.ReportTurns()
+			if v := h.gangs.Verdict(gangKey(key("g"))); v.Reason != c.want || (c.want == v1alpha1.ReasonPending) != strings.HasPrefix(v.Message, reporter.HoldForTurn) {
 				t.Errorf("it says %+v, want %s", v, c.want)
 			}
 		})

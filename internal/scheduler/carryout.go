@@ -24,6 +24,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/pauses"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
+	"github.com/reprieve-dev/reprieve/internal/reporter"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -100,7 +101,7 @@ func (p *Plugin) reportGang(made *cycleDecision) gang.Verdict {
 		reason = v1alpha1.ReasonUnschedulable
 	}
 	v := gang.Verdict{Reason: reason, Message: joined(made.decision.Message, made.waitsFor())}
-	p.sched.reporter.say(made.pre.key, v)
+	p.sched.reporter.NoRoom(made.pre.key, v)
 	return v
 }
 
@@ -109,7 +110,7 @@ func (p *Plugin) reportGang(made *cycleDecision) gang.Verdict {
 func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle types.UID) {
 	for i := range nominations {
 		if n := &nominations[i]; n.Pod.UID != inCycle {
-			condition := (&gangReport{Verdict: said}).condition(n.Pod)
+			condition := reporter.Condition(n.Pod, said)
 			n.Saying = &condition
 		}
 	}

@@ -36,8 +36,8 @@
 //   - [memberships] updates gangs whose members change. [cycles] handles the ends of cycles.
 //   - [groupWatch] and [podWatch] report changes of PodGroups and pods to the components above.
 //
-// [sources] answers questions of the snapshot, and [reporter] reports to users why pods wait. These
-// two types are no components, because they cause no effects in the scheduler.
+// [sources] answers questions of the snapshot, and [reporter.Reporter] reports to users why pods
+// wait. These two types are no components, because they cause no effects in the scheduler.
 //
 // A member of a gang passes the extension points in this order:
 //

@@ -203,7 +203,7 @@ func TestBlockedDriverPreemptsNothing(t *testing.T) {
 	said := "no condition"
 	r.eventually("it says why and until when", func() bool {
 		r.cycles()
-		r.sched.reporter.tellBlocked()
+		r.sched.reporter.ReportBlocked()
 		if now, ok := r.sched.index.PodOf(podKey(two[1])); ok {
 			if c := cluster.ScheduledCondition(now); c != nil {
 				said = c.Reason + ": " + c.Message

@@ -114,7 +114,7 @@ func (pw *podWatch) memberFinished(obj any) {
 	pw.ledger.UpdateGroupState(key)
 	pw.memberships.review(key)
 	// The gate did not count the finished member before, so it may have blocked other members.
-	if pw.gangs.Idle(gangKey(key)) || isGateReason(pw.gangs.Verdict(gangKey(key)).Reason) {
+	if pw.gangs.Idle(gangKey(key)) || cluster.IsGateReason(pw.gangs.Verdict(gangKey(key)).Reason) {
 		pw.retries.soon(key)
 	}
 }

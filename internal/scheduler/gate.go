@@ -19,6 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/reporter"
 )
 
 // gates determines why a workload is blocked before any decision about it, and records the cause.
@@ -163,7 +164,7 @@ func (gs *gates) pod(pod *corev1.Pod) *fwk.Status {
 		return gated(holdForEviction)
 	}
 	if gs.waitsForTurn(pod) {
-		return gated(holdForTurn)
+		return gated(reporter.HoldForTurn)
 	}
 	a := gs.gangs.Admit(gangKey(key), string(pod.UID), gs.index.CanLead(&members))
 	if a == engine.AdmitPlanned || a == engine.AdmitLeader {
@@ -188,14 +189,12 @@ func (gs *gates) single(pod *corev1.Pod) *fwk.Status {
 		return gated(v.Message)
 	}
 	if gs.index.EntersQueue(pod) && gs.waitsForTurn(pod) {
-		return gated(holdForTurn)
+		return gated(reporter.HoldForTurn)
 	}
 	return nil
 }
 
 const (
-	// holdForTurn is the message of a pod that waits for its turn.
-	holdForTurn = "other work of the queues comes first"
 	// holdForEviction is the message of a preemptor with evictions under way.
 	holdForEviction = "room is being made for it"
 )

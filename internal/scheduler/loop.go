@@ -2,12 +2,10 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -86,9 +84,9 @@ func (h *Scheduler) tick(now time.Time) {
 	h.drivers.Retry()
 	h.retries.retryTurns()
 	if h.retries.leads.Load() {
-		h.reporter.tellOfTurns()
-		h.reporter.tellMembers(h.clock.Now())
-		h.reporter.tellBlocked()
+		h.reporter.ReportTurns()
+		h.reporter.ReportMembers(h.clock.Now())
+		h.reporter.ReportBlocked()
 	}
 }
 
@@ -160,34 +158,4 @@ func (gs *gates) waitsForTurn(pod *corev1.Pod) bool {
 		gs.turns.Enter(waiter, gs.clock.Now())
 	}
 	return !passes
-}
-
-// tellOfTurns reports to users whose work has waited long for its first turn. After the first turn,
-// other reports have the reason. tellOfTurns also updates the metrics.
-func (t *reporter) tellOfTurns() {
-	picked, waiting := t.turns.Unreported(t.clock.Now())
-	sum := 0
-	for _, n := range waiting {
-		sum += n
-	}
-	t.metrics.Waiting(sum)
-	t.metrics.Promised(t.reserved.Len(), t.reserved.Oldest(t.clock.Now()))
-	t.metrics.At(t.clock.Now())
-	for _, w := range picked {
-		message := fmt.Sprintf("%s; %d gangs and pods wait in Queue %q, and go by priority, then age", holdForTurn, waiting[w.Queue], w.Queue)
-		if w.Key.Gang {
-			// The gang has passed the gate, so the gate's verdict is stale.
-			if v := t.gangs.Verdict(w.Key); v == (gang.Verdict{}) || isGateReason(v.Reason) {
-				t.gangs.SetVerdict(w.Key, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: message})
-			}
-			continue
-		}
-		pod, ok := t.index.PodOf(w.Key)
-		if !ok || pod.Spec.NodeName != "" {
-			continue
-		}
-		if recorder := t.index.Profiles.Recorder(pod.Spec.SchedulerName); recorder != nil {
-			recorder.Eventf(pod, nil, corev1.EventTypeNormal, "WaitingForTurn", "Scheduling", "%s", message)
-		}
-	}
 }

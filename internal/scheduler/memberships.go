@@ -79,7 +79,7 @@ func (ms *memberships) left(key types.NamespacedName, pod *corev1.Pod) {
 			ms.retries.allowGang(key, &members)
 		}
 	}
-	if disturbed || isGateReason(ms.gangs.Verdict(gangKey(key)).Reason) || ms.gangs.Idle(gangKey(key)) && !ms.waits.Evicting(gangKey(key)) {
+	if disturbed || cluster.IsGateReason(ms.gangs.Verdict(gangKey(key)).Reason) || ms.gangs.Idle(gangKey(key)) && !ms.waits.Evicting(gangKey(key)) {
 		if pod := ms.retries.representative(key, &members); pod != nil {
 			ms.retries.activate(pod)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/reporter"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -144,7 +145,7 @@ func TestTurnThatComesWhileTurnedAway(t *testing.T) {
 	isUnderway := func(key workload.Key) func() bool { return func() bool { return r.sched.turns.IsUnderway(key) } }
 	handle, turnedAway := r.upstream.FailureHandler, false
 	r.upstream.FailureHandler = func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
-		turnedAway = strings.Contains(status.Message(), holdForTurn)
+		turnedAway = strings.Contains(status.Message(), reporter.HoldForTurn)
 		r.sched.turns.Forget(first)
 		r.eventually("its next turn has come", isUnderway(podKey(pod.Pod)))
 		handle(ctx, profile, pod, status, nominating, start)

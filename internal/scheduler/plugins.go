@@ -19,6 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/reporter"
 )
 
 // Inputs holds the dependencies of a scheduler's plugins.
@@ -31,7 +32,7 @@ type Inputs struct {
 	Evictor Evictor
 	// Statuses writes the conditions of gang members whose own cycles do not write them; nil to
 	// write none.
-	Statuses Statuses
+	Statuses reporter.Statuses
 	// Decisions records decisions; nil to record none.
 	Decisions DecisionLog
 	// Recorder records the inputs of decisions; nil to record none.

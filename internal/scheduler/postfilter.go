@@ -234,7 +234,7 @@ func (p *Plugin) waitForDip(made *cycleDecision, pod *corev1.Pod, node string, e
 		p.sched.gangs.Unplanned(key)
 		v := gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: said}
 		p.sched.gangs.SetVerdict(key, v)
-		p.sched.reporter.say(key, v)
+		p.sched.reporter.NoRoom(key, v)
 	}
 	p.sched.turns.Decided(key)
 	p.sched.waits.WaitUntil(key, engine.RetryDue, ends)

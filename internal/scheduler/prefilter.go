@@ -18,6 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/logging"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/reporter"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
@@ -40,7 +41,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		// The turn was recalled after the workload had passed PreEnqueue.
 		p.sched.records.Recalls(string(pod.UID))
 		state.Write(rejectionKey, rejection{queueInTheWay})
-		return nil, fwk.NewStatus(fwk.Unschedulable, holdForTurn)
+		return nil, fwk.NewStatus(fwk.Unschedulable, reporter.HoldForTurn)
 	}
 	result, status := p.preFilter(ctx, state, pod)
 	if p.sched.reserved.Has(string(pod.UID)) {
@@ -87,7 +88,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		p.sched.records.TakesTurn(string(pod.UID))
 		return p.planGang(ctx, state, pod, g, &members)
 	default:
-		return nil, fwk.NewStatus(fwk.Unschedulable, p.sched.reporter.whyHeld(key, a))
+		return nil, fwk.NewStatus(fwk.Unschedulable, p.sched.reporter.WhyHeld(key, a))
 	}
 }
 
@@ -359,7 +360,7 @@ func (p *Plugin) rejectGang(ctx context.Context, state fwk.CycleState, pre *pree
 	if pre.minCount > 0 {
 		p.sched.gangs.SetVerdict(pre.key, v)
 	}
-	p.sched.reporter.say(pre.key, v)
+	p.sched.reporter.NoRoom(pre.key, v)
 	p.reserve(ctx, pre, nil)
 	p.sched.waits.ResolveVictims(pre.key)
 	p.sched.evictor.Nominate(ctx, p.nominations(pre, nil, nil))

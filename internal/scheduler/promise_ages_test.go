@@ -36,7 +36,7 @@ func TestAgeOfPromises(t *testing.T) {
 	// The main loop updates the metric each second. The test makes the update itself.
 	shown := func(when string, want time.Duration) {
 		t.Helper()
-		h.reporter.tellOfTurns()
+		h.reporter.ReportTurns()
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/pauses"
 	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/reporter"
 	"github.com/reprieve-dev/reprieve/internal/runs"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
@@ -73,7 +74,7 @@ type Scheduler struct {
 	refused *eviction.Refusals
 
 	// reporter reports to users why pods wait.
-	reporter *reporter
+	reporter *reporter.Reporter
 	// decisions records decisions.
 	decisions DecisionLog
 	// recorder records the inputs of decisions.
@@ -177,13 +178,7 @@ func (in *Inputs) assemble(r *cluster.Index, handle framework.Framework, finishe
 	if h.refused == nil {
 		h.refused = eviction.NewRefusals(h.clock)
 	}
-	h.reporter = &reporter{
-		index: r, placements: h.placements, ledger: h.ledger, gangs: h.gangs, records: h.records,
-		reserved: h.reserved, waits: h.waits, turns: h.turns, statuses: in.Statuses, metrics: h.metrics, clock: h.clock,
-	}
-	if h.reporter.statuses == nil {
-		h.reporter.statuses = noStatuses{}
-	}
+	h.reporter = reporter.New(r, h.placements, h.ledger, e, in.Statuses, h.metrics, h.clock)
 	if handle != nil {
 		h.tolerations = snapshot.NewClassTolerations(handle.SharedInformerFactory().Scheduling().V1().PriorityClasses().Lister())
 	}

@@ -5,9 +5,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
@@ -30,32 +28,6 @@ func (gs *gates) queueBlocks(pod *corev1.Pod) gang.Verdict {
 		gs.drivers.SetBlocked(pod, v)
 	}
 	return v
-}
-
-// tellBlocked reports to single pods why they may not use their queue, by conditions and events.
-func (t *reporter) tellBlocked() {
-	for _, report := range t.records.Reports(tellBatch) {
-		pod, ok := t.index.PodOf(report.Key)
-		if !ok || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
-			continue
-		}
-		v := report.Verdict
-		if v == (gang.Verdict{}) {
-			v = gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "waiting for its turn"}
-		} else if recorder := t.index.Profiles.Recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
-			if !report.Again {
-				// The event does not name the blocking drivers, because they change often. The
-				// condition names them.
-				recorder.Eventf(pod, nil, corev1.EventTypeNormal, v.Reason, "Scheduling", "the pod waits: %s", v.Message)
-			}
-		} else if recorder != nil && v.Reason != v1alpha1.ReasonPending {
-			recorder.Eventf(pod, nil, corev1.EventTypeWarning, v.Reason, "Scheduling", "the pod waits: %s", v.Message)
-		}
-		t.statuses.Say(pod, corev1.PodCondition{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: v.Reason, Message: v.Message,
-			ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, corev1.PodScheduled),
-		})
-	}
 }
 
 // watch registers the handlers for namespaces and PriorityClasses, which determine the access to

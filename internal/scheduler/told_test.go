@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/reprieve-dev/reprieve/internal/cluster"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
@@ -77,13 +78,18 @@ func (r *rig) listen() *said {
 }
 
 // tell writes the conditions that are due after some more time.
-func (r *rig) tell(after time.Duration) { r.sched.reporter.tellMembers(r.sched.clock.Now().Add(after)) }
+func (r *rig) tell(after time.Duration) {
+	r.sched.reporter.ReportMembers(r.sched.clock.Now().Add(after))
+}
 
 // hasSpoken reports whether the framework has written the condition of a member of the gang "g"
 // that found no room in its own cycle.
 func (r *rig) hasSpoken() bool {
 	m := r.sched.placements.Members(key("g"))
-	return slices.ContainsFunc(m.Pending, isUnschedulable)
+	return slices.ContainsFunc(m.Pending, func(pod *corev1.Pod) bool {
+		c := cluster.ScheduledCondition(pod)
+		return c != nil && c.Reason == corev1.PodReasonUnschedulable
+	})
 }
 
 // TestEveryMemberThatFindsNoRoomSaysSo checks the conditions of all members of a gang without room.

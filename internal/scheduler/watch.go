@@ -19,6 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/leaving"
 	"github.com/reprieve-dev/reprieve/internal/pauses"
 	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/reporter"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
@@ -38,7 +39,7 @@ type podWatch struct {
 	records     *engine.Pods
 	waits       *engine.Waits
 	refused     *eviction.Refusals
-	reporter    *reporter
+	reporter    *reporter.Reporter
 	recorder    Recorder
 	finished    cache.SharedIndexInformer
 	clock       clock.WithTicker
@@ -152,7 +153,7 @@ func (pw *podWatch) changed(pod *corev1.Pod, cameForward bool) {
 	pw.recorder.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
 		pw.steps.step(engine.PodBinds{Pod: string(pod.UID), Key: podKey(pod), Node: pod.Spec.NodeName})
-		pw.reporter.statuses.Bound(pod.UID)
+		pw.reporter.Bound(pod.UID)
 		pw.recorded.end(podKey(pod), decisionlog.Bound)
 		pw.departures.follow(pod)
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package reporter
 
 import (
 	"context"
@@ -19,9 +19,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// tellBatch is the maximum number of members that get a condition in one tick of the main loop.
-const tellBatch = 100
-
 // lacksRoom reports whether the reason of a verdict is a lack of room. The reporter reports a lack
 // of room in a form that makes a cluster autoscaler add nodes. For any other reason, added nodes
 // would not help.
@@ -29,76 +26,60 @@ func lacksRoom(v gang.Verdict) bool {
 	return v.Reason == v1alpha1.ReasonUnschedulable || v.Reason == v1alpha1.ReasonPreempting
 }
 
-// say records the verdict of a decision on a gang. A later tick reports it.
-func (t *reporter) say(key workload.Key, v gang.Verdict) {
+// NoRoom records the verdict of a decision that found no room for a gang. A later tick reports the
+// verdict to the members.
+func (t *Reporter) NoRoom(key workload.Key, v gang.Verdict) {
 	t.gangs.FoundNoRoom(key, v, lacksRoom(v), t.clock.Now())
 }
 
-// Statuses writes conditions of pending pods outside their scheduling cycles.
-type Statuses interface {
-	// Say writes a condition of a pod to the API and returns at once. It does nothing if the pod
-	// has the condition already or is bound.
-	Say(pod *corev1.Pod, condition corev1.PodCondition)
-	// Bound records that a pod is bound, so that no further condition is written for the pod.
-	Bound(uid types.UID)
-}
-
-// noStatuses is a Statuses that writes nothing.
-type noStatuses struct{}
-
-// Say is part of Statuses.
-func (noStatuses) Say(*corev1.Pod, corev1.PodCondition) {}
-
-// Bound is part of Statuses.
-func (noStatuses) Bound(types.UID) {}
-
-// tellMembers reports to the members of all gangs whose report is due.
-func (t *reporter) tellMembers(now time.Time) {
-	left := tellBatch
+// ReportMembers reports to the pending members of all gangs whose report is due. The main loop
+// calls it.
+func (t *Reporter) ReportMembers(now time.Time) {
+	left := maxReports
 	for _, key := range t.gangs.ReportsDue(now) {
-		if left -= t.tellGang(nameOf(key), left, now); left <= 0 {
+		if left -= t.reportGang(gang.NameOf(key), left, now); left <= 0 {
 			return
 		}
 	}
 }
 
-// tellGang reports to pending members of a gang, and returns the number of reports. most bounds
+// reportGang reports to pending members of a gang, and returns the number of reports. most bounds
 // that number.
-func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) int {
+func (t *Reporter) reportGang(key types.NamespacedName, most int, now time.Time) int {
 	g, ok := t.index.Groups.Group(key)
 	members := t.placements.Members(key)
 	if len(members.Pending) == 0 || ok && !g.IsGang() {
-		t.gangs.DropReport(gangKey(key))
+		t.gangs.DropReport(gang.KeyOf(key))
 		return 0
 	}
 	if !ok {
 		g = nil
 	}
 	gang.SortByAge(members.Pending)
-	word := t.wordFor(key, g, &members)
+	report := t.reportFor(key, g, &members)
 	pods := make(map[string]*corev1.Pod, len(members.Pending))
 	var pending, outdated []string
 	for _, pod := range members.Pending {
 		uid := string(pod.UID)
 		pods[uid], pending = pod, append(pending, uid)
 		isOurs := t.index.Profiles.Of(pod.Spec.SchedulerName) != nil
-		if isOurs && !members.Reserved.Has(pod.UID) && !t.records.IsAssumed(uid) && word.isMissing(pod) && !t.isHeldItself(pod) {
+		if isOurs && !members.Reserved.Has(pod.UID) && !t.records.IsAssumed(uid) && report.isMissing(pod) && !t.isBlockedItself(pod) {
 			outdated = append(outdated, uid)
 		}
 	}
-	told := t.gangs.Report(gangKey(key), pending, outdated, most, now)
-	for _, uid := range told {
-		t.statuses.Say(pods[uid], word.condition(pods[uid]))
+	reported := t.gangs.Report(gang.KeyOf(key), pending, outdated, most, now)
+	for _, uid := range reported {
+		t.statuses.Say(pods[uid], Condition(pods[uid], report.Verdict))
 	}
-	if len(told) > 0 {
-		logging.Of(context.Background(), gangKey(key)).V(4).Info("Reported to members why they are pending", "members", len(told), "reason", word.Reason)
+	if len(reported) > 0 {
+		logging.Of(context.Background(), gang.KeyOf(key)).V(4).Info("Reported to members why they are pending", "members", len(reported), "reason", report.Reason)
 	}
-	return len(told)
+	return len(reported)
 }
 
-// isHeldItself reports whether a member is blocked for a reason that does not concern its gang.
+// isBlockedItself reports whether a member is blocked for a reason that does not concern its gang.
 // Other code reports that reason, and added room would not help.
-func (t *reporter) isHeldItself(pod *corev1.Pod) bool {
+func (t *Reporter) isBlockedItself(pod *corev1.Pod) bool {
 	return t.index.Derived.Hold(pod) != gang.Verdict{} || gang.Outranked(t.index.Derived, t.index.Groups, pod) != gang.Verdict{}
 }
 
@@ -109,23 +90,23 @@ type gangReport struct {
 	leader string
 }
 
-// wordFor returns the report that the pending members of a gang need now. g is nil if the group
+// reportFor returns the report that the pending members of a gang need now. g is nil if the group
 // does not exist. If the gate blocks the members, its reason takes precedence over the verdict of
 // an earlier decision.
-func (t *reporter) wordFor(key types.NamespacedName, g *gang.Group, members *gang.Members) gangReport {
-	verdict := t.gangs.BeginReport(gangKey(key))
-	held := gang.Gate(key, g, members)
-	if held == (gang.Verdict{}) && g != nil && t.ledger.AsksForQueues() {
-		held = t.ledger.ClaimOfGroup(g, members).Bar
+func (t *Reporter) reportFor(key types.NamespacedName, g *gang.Group, members *gang.Members) gangReport {
+	verdict := t.gangs.BeginReport(gang.KeyOf(key))
+	blocked := gang.Gate(key, g, members)
+	if blocked == (gang.Verdict{}) && g != nil && t.ledger.AsksForQueues() {
+		blocked = t.ledger.ClaimOfGroup(g, members).Bar
 	}
-	if v := t.gangs.Verdict(gangKey(key)); held == (gang.Verdict{}) && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
-		held = v
+	if v := t.gangs.Verdict(gang.KeyOf(key)); blocked == (gang.Verdict{}) && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
+		blocked = v
 	}
-	if held != (gang.Verdict{}) {
-		t.gangs.FoundRoom(gangKey(key))
-		return gangReport{Verdict: held}
+	if blocked != (gang.Verdict{}) {
+		t.gangs.FoundRoom(gang.KeyOf(key))
+		return gangReport{Verdict: blocked}
 	}
-	leader := t.gangs.Leader(gangKey(key))
+	leader := t.gangs.Leader(gang.KeyOf(key))
 	if verdict == (gang.Verdict{}) && t.lacksNodes(leader, members.Pending) {
 		verdict = gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: kubescheduler.ErrNoNodesAvailable.Error()}
 	}
@@ -134,7 +115,7 @@ func (t *reporter) wordFor(key types.NamespacedName, g *gang.Group, members *gan
 
 // lacksNodes reports whether the leader was rejected because the cluster has no nodes. Without
 // nodes, the framework runs no plugin in the leader's cycle.
-func (t *reporter) lacksNodes(leader string, pending []*corev1.Pod) bool {
+func (t *Reporter) lacksNodes(leader string, pending []*corev1.Pod) bool {
 	i := slices.IndexFunc(pending, func(pod *corev1.Pod) bool { return string(pod.UID) == leader })
 	if i < 0 || !isUnschedulable(pending[i]) {
 		return false
@@ -146,27 +127,27 @@ func (t *reporter) lacksNodes(leader string, pending []*corev1.Pod) bool {
 // isMissing reports whether a member still needs the condition of this report. A member needs the
 // condition if the gang lacks room, or if its present condition reports a lack of room that is
 // outdated. The leader never needs it, because the framework writes the condition of the leader.
-func (w *gangReport) isMissing(pod *corev1.Pod) bool {
+func (r *gangReport) isMissing(pod *corev1.Pod) bool {
 	switch unschedulable := isUnschedulable(pod); {
-	case w.Verdict == gang.Verdict{}:
+	case r.Verdict == gang.Verdict{}:
 		return false
-	case unschedulable && string(pod.UID) == w.leader:
+	case unschedulable && string(pod.UID) == r.leader:
 		return false
-	case lacksRoom(w.Verdict):
-		return !unschedulable || cluster.ScheduledCondition(pod).Message != w.Message
+	case lacksRoom(r.Verdict):
+		return !unschedulable || cluster.ScheduledCondition(pod).Message != r.Message
 	default:
 		return unschedulable
 	}
 }
 
-// condition returns the condition of this report for a member.
-func (w *gangReport) condition(pod *corev1.Pod) corev1.PodCondition {
-	reason := w.Reason
-	if lacksRoom(w.Verdict) {
+// Condition returns the condition of a pending pod that reports a verdict.
+func Condition(pod *corev1.Pod, v gang.Verdict) corev1.PodCondition {
+	reason := v.Reason
+	if lacksRoom(v) {
 		reason = corev1.PodReasonUnschedulable
 	}
 	return corev1.PodCondition{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: w.Message,
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: v.Message,
 		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, corev1.PodScheduled),
 	}
 }
@@ -177,10 +158,10 @@ func isUnschedulable(pod *corev1.Pod) bool {
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 }
 
-// whyHeld returns the message for a member that is in its cycle, although another member plans for
+// WhyHeld returns the message for a member that is in its cycle, although another member plans for
 // the gang or the plan leaves the member out.
-func (t *reporter) whyHeld(key types.NamespacedName, admission engine.Admission) string {
-	if v := t.gangs.Verdict(gangKey(key)); lacksRoom(v) {
+func (t *Reporter) WhyHeld(key types.NamespacedName, admission engine.Admission) string {
+	if v := t.gangs.Verdict(gang.KeyOf(key)); lacksRoom(v) {
 		return v.Message
 	}
 	if admission == engine.HoldForPlan {
