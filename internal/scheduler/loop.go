@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
@@ -32,7 +33,7 @@ func (h *Scheduler) run(ctx context.Context) {
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		now := h.clock.Now()
-		ended := h.progress.begin("a turn of the main loop", now)
+		ended := h.progress.Begin("a turn of the main loop", now)
 		// 1. Apply postponed effects, retry workloads, and handle changes of PodGroups that are
 		// due.
 		for _, effect := range h.steps.postponed.take() {
@@ -69,7 +70,7 @@ func (h *Scheduler) run(ctx context.Context) {
 //   - It retries workloads that are no longer blocked, or whose queue has a larger share.
 //   - It checks the blocked drivers again, and reports to users why their work waits.
 func (h *Scheduler) tick(now time.Time) {
-	defer h.progress.begin("a tick of the main loop", h.clock.Now())()
+	defer h.progress.Begin("a tick of the main loop", h.clock.Now())()
 	h.findStall()
 	h.departures.sweep(h.clock.Now())
 	h.queues.expire()
@@ -159,3 +160,12 @@ func (gs *gates) waitsForTurn(pod *corev1.Pod) bool {
 	}
 	return !passes
 }
+
+// Stalled returns an error if the main loop or a decision makes no progress. If another goroutine
+// holds the lock of the scheduler's queue forever, no pod is scheduled, and the main loop stalls
+// too; see findStall. It does not block. Any goroutine may call it.
+func (h *Scheduler) Stalled() error { return h.progress.Stalled() }
+
+// findStall acquires and releases the lock of the scheduler's queue. If another goroutine never
+// releases the lock, the main loop stalls here, and the health check fails.
+func (h *Scheduler) findStall() { h.handle.Activate(klog.Background(), nil) }

@@ -160,7 +160,7 @@ func (p *Plugin) classesOf(pre *preemptor) ([]snapshot.Class, error) {
 // decide takes a view of the snapshot and makes a decision for a preemptor.
 func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, error) {
 	start := p.sched.clock.Now()
-	defer p.sched.progress.begin("the decision on "+pre.key.String(), start)()
+	defer p.sched.progress.Begin("the decision on "+pre.key.String(), start)()
 	classes, err := p.classesOf(&pre)
 	if err != nil {
 		return nil, err

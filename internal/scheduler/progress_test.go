@@ -1,41 +1,12 @@
 package scheduler
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
-
-	"github.com/reprieve-dev/reprieve/internal/gang"
 )
-
-// TestStalled checks that a step counts as stalled after stallTime, and that this ends with the
-// step.
-func TestStalled(t *testing.T) {
-	t.Parallel()
-	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	h := detached(&Inputs{Groups: &gang.Store{}, Clock: clk})
-	if err := h.Stalled(); err != nil {
-		t.Error(err)
-	}
-	short := h.progress.begin("a short step", clk.Now())
-	clk.Step(time.Second)
-	long := h.progress.begin("a long step", clk.Now())
-	short()
-	clk.Step(stallTime)
-	if err := h.Stalled(); err != nil {
-		t.Error(err)
-	}
-	clk.Step(time.Second)
-	if err := h.Stalled(); err == nil || !strings.Contains(err.Error(), "a long step has taken 2m1s") {
-		t.Errorf("It says %v", err)
-	}
-	if long(); h.Stalled() != nil {
-		t.Error("It counts as stalled after its end")
-	}
-}
 
 // TestStallOfTheQueue checks that the main loop counts as stalled while a PreEnqueue plugin does
 // not return. Such a plugin holds the lock of the scheduler's queue.

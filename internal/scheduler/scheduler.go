@@ -20,6 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/leaving"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/pauses"
+	"github.com/reprieve-dev/reprieve/internal/progress"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/reporter"
 	"github.com/reprieve-dev/reprieve/internal/runs"
@@ -69,7 +70,7 @@ type Scheduler struct {
 	// wanted caches which orders are still wanted.
 	wanted *wants
 	// progress records the steps that must end soon.
-	progress progress
+	progress *progress.Steps
 	// refused lists the pods that the API server refuses to delete.
 	refused *eviction.Refusals
 
@@ -175,6 +176,7 @@ func (in *Inputs) assemble(r *cluster.Index, handle framework.Framework, finishe
 		node, _ := h.index.Nodes.Get(name)
 		return node, h.clock.Now()
 	})
+	h.progress = progress.New(h.clock, h.metrics)
 	if h.refused == nil {
 		h.refused = eviction.NewRefusals(h.clock)
 	}
