@@ -21,6 +21,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/pauses"
 	"github.com/reprieve-dev/reprieve/internal/profiles"
+	"github.com/reprieve-dev/reprieve/internal/scoring"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -225,7 +226,7 @@ func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class
 			PackingSteps: int(*p.args.Search.PackingSteps),
 		},
 		Classes: v.Describe(classes, p.resources), Devices: devicesAmong(v.Cluster.Resources, &p.args.LostWork),
-		Mix: mixOf(&p.args.Placement, v.Cluster.Resources),
+		Mix: scoring.MixOf(&p.args.Placement, v.Cluster.Resources),
 	}
 	if p.args.CountsLostWork() {
 		input.Order = core.OrderLostWork

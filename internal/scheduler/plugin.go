@@ -14,6 +14,7 @@ import (
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/filters"
+	"github.com/reprieve-dev/reprieve/internal/scoring"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -34,9 +35,9 @@ type Plugin struct {
 	resources     snapshot.ResourceFilter
 	unschedulable unschedulable
 	refusals      noRoomCache
-	// scoring computes the criterion of fragmentation for Score; nil if the profile does not use
+	// scorer computes the criterion of fragmentation for Score; nil if the profile does not use
 	// it.
-	scoring *scoring
+	scorer *scoring.Scorer
 }
 
 var (
@@ -59,7 +60,7 @@ func newPlugin(sched *Scheduler, args *configv1alpha1.ReprieveArgs, handle frame
 		priorityClasses: factory.Scheduling().V1().PriorityClasses().Lister(),
 		claims:          factory.Core().V1().PersistentVolumeClaims().Lister(),
 		resources:       filters.NewResources(handle),
-		scoring:         scoringOf(&args.Placement),
+		scorer:          scoring.New(&args.Placement),
 	}
 }
 
