@@ -78,7 +78,7 @@ func (h *Scheduler) BlockedDriver(pod *corev1.Pod) gang.Verdict {
 // VictimPriority returns the priority of a group as a potential victim, and the verdict on its
 // preemptionPriorityClassName.
 func (h *Scheduler) VictimPriority(g *gang.Group) (int32, gang.Verdict) {
-	return h.victimPriorities.of(g)
+	return h.victimPriorities.Of(g)
 }
 
 // StaleFrom returns the time when a degraded gang becomes stale, if its state does not change.

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"github.com/reprieve-dev/reprieve/internal/drivers"
 	"github.com/reprieve-dev/reprieve/internal/pauses"
+	"github.com/reprieve-dev/reprieve/internal/victims"
 )
 
 // connect creates the components of a Scheduler, in the order of their dependencies. A component
@@ -67,10 +68,10 @@ func connectReviewers(h *Scheduler) {
 		cluster: h.cluster, waits: h.waits, clock: h.clock, steps: h.steps, retries: h.retries, rooms: h.rooms,
 	}
 	h.pauses = pauses.New(h.index, h.engine, h.clock, h.metrics, Name, h.retries, h.releases)
-	h.victimPriorities = &victimPriorities{
-		index: h.index, ledger: h.ledger, quotas: h.quotas, cluster: h.cluster, tolerations: h.tolerations,
-		engine: h.engine, gangs: h.gangs, runs: h.runs, clock: h.clock, retries: h.retries,
-	}
+	h.victimPriorities = victims.New(victims.Sources{
+		Index: h.index, Ledger: h.ledger, Quotas: h.quotas, Snapshot: h.cluster, Tolerations: h.tolerations,
+		Engine: h.engine, Runs: h.runs, Clock: h.clock, Retries: h.retries,
+	})
 	h.stale = &staleGangs{
 		index: h.index, placements: h.placements, cluster: h.cluster, gangs: h.gangs, reserved: h.reserved,
 		runs: h.runs, clock: h.clock, retries: h.retries,

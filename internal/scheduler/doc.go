@@ -26,7 +26,7 @@
 //   - [nominations] makes nominations agree with reservations. [rooms] releases reservations that
 //     no longer fit on their nodes.
 //   - [nodeWatch] follows nodes. [departures] follows terminating pods.
-//   - [pauses.Pauses] follows preemptors that fail. [victimPriorities] follows the priorities of
+//   - [pauses.Pauses] follows preemptors that fail. [victims.Priorities] follows the priorities of
 //     groups as potential victims.
 //   - [staleGangs] determines which gangs have lacked members for too long. [lostMembers] keeps
 //     room for lost members.

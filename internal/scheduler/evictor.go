@@ -107,7 +107,7 @@ func (w *wants) askAnew() { w.changes.Add(1) }
 // order evicts the group as stale although the group is complete again.
 func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) bool {
 	g, ok := p.sched.index.WorkloadOf(group)
-	return ok && (p.sched.runs.HasBegun(g, order.Seen, p.sched.clock.Now()) || p.sched.stale.isNoMore(order, g) || p.sched.victimPriorities.isRaisedAbove(order, g))
+	return ok && (p.sched.runs.HasBegun(g, order.Seen, p.sched.clock.Now()) || p.sched.stale.isNoMore(order, g) || p.sched.victimPriorities.IsRaisedAbove(order, g))
 }
 
 // isGuarded reports whether a min-runtime protects a group now. In this time, only surplus members

@@ -13,6 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/pauses"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/victims"
 )
 
 // groupWatch follows the PodGroups: it applies each change to the quota ledger, the reservations
@@ -34,7 +35,7 @@ type groupWatch struct {
 	releases         *releases
 	departures       *departures
 	pauses           *pauses.Pauses
-	victimPriorities *victimPriorities
+	victimPriorities *victims.Priorities
 	recorded         *recordedWaits
 	memberships      *memberships
 
@@ -64,7 +65,7 @@ func (gw *groupWatch) changed(key types.NamespacedName) {
 	}
 	// Record the priority before any delay. If the priority rises and falls within one delay, a
 	// later comparison would find no change.
-	gw.victimPriorities.follow(key, g)
+	gw.victimPriorities.Follow(key, g)
 	if gw.changes.IsDelayed(key, urgency, gw.clock.Now()) {
 		gw.engine.Look()
 		return

@@ -81,7 +81,7 @@ func (h *Scheduler) tick(now time.Time) {
 	h.lost.sweep()
 	h.nodes.releaseBlocked()
 	h.gates.retry()
-	h.victimPriorities.retryFallen()
+	h.victimPriorities.RetryFallen()
 	h.drivers.Retry()
 	h.retries.retryTurns()
 	if h.retries.leads.Load() {

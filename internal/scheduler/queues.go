@@ -19,6 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/victims"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -35,7 +36,7 @@ type queueChanges struct {
 	metrics          *metrics.Metrics
 	retries          *retries
 	releases         *releases
-	victimPriorities *victimPriorities
+	victimPriorities *victims.Priorities
 }
 
 // set records a Queue that was created or changed. The caller must not change the Queue afterwards.
@@ -76,7 +77,7 @@ func (qc *queueChanges) retryNamed(pods []*corev1.Pod) {
 
 // changed retries all workloads that a change of a queue may affect.
 func (qc *queueChanges) changed() {
-	qc.victimPriorities.review()
+	qc.victimPriorities.Review()
 	qc.releases.disallowed()
 	qc.retries.ended(engine.Queue)
 	qc.retries.ended(engine.Access)

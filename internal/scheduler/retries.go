@@ -154,8 +154,8 @@ func (t *retries) soon(key types.NamespacedName) {
 	t.waits.Gather(gangKey(key), t.clock.Now().Add(t.index.SettleTime(key)))
 }
 
-// from retries all unplaced workloads with at least a certain priority.
-func (t *retries) from(least int32) {
+// RetryFrom retries all unplaced workloads with at least a certain priority.
+func (t *retries) RetryFrom(least int32) {
 	pods, err := t.index.Pods.List(labels.Everything())
 	if err != nil {
 		return

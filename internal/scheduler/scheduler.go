@@ -25,6 +25,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/reporter"
 	"github.com/reprieve-dev/reprieve/internal/runs"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/victims"
 )
 
 // Scheduler connects the components that the plugins of all profiles share, and runs the main loop.
@@ -99,7 +100,7 @@ type Scheduler struct {
 	nodes            *nodeWatch
 	departures       *departures
 	pauses           *pauses.Pauses
-	victimPriorities *victimPriorities
+	victimPriorities *victims.Priorities
 	stale            *staleGangs
 	lost             *lostMembers
 	queues           *queueChanges

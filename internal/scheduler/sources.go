@@ -17,6 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/runs"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/victims"
 )
 
 // sources answers the questions of the snapshot's cache from the layers and the components. It is
@@ -34,7 +35,7 @@ type sources struct {
 	handle           framework.Framework
 	clock            clock.PassiveClock
 	stale            *staleGangs
-	victimPriorities *victimPriorities
+	victimPriorities *victims.Priorities
 }
 
 // all returns the sources in the form that the cache uses.
@@ -100,7 +101,7 @@ func (s *sources) Degraded(g *gang.Group) snapshot.Degraded { return s.stale.deg
 
 // VictimPriority is part of snapshot.Groups.
 func (s *sources) VictimPriority(g *gang.Group, scheduling int32, placed string) int32 {
-	priority, _ := s.victimPriorities.in(g, scheduling, placed)
+	priority, _ := s.victimPriorities.In(g, scheduling, placed)
 	return priority
 }
 

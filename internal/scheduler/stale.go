@@ -100,7 +100,7 @@ func (sg *staleGangs) sweep(now time.Time) {
 		}
 	}
 	if len(priorities) > 0 && sg.retries.leads.Load() {
-		sg.retries.from(slices.Min(priorities))
+		sg.retries.RetryFrom(slices.Min(priorities))
 	}
 }
 

@@ -84,7 +84,7 @@ func (qc *queueChanges) tenantsChanged(namespace string) {
 		if placed > 0 {
 			qc.cluster.Invalidate()
 		}
-		qc.victimPriorities.review()
+		qc.victimPriorities.Review()
 		qc.releases.disallowed()
 		qc.retries.ended(engine.Queue)
 		for key := range moved {
@@ -98,7 +98,7 @@ func (qc *queueChanges) tenantsChanged(namespace string) {
 // work again; the change does not affect placed work.
 func (qc *queueChanges) priorityBoundsChanged() {
 	qc.rechargeWaiting()
-	qc.victimPriorities.review()
+	qc.victimPriorities.Review()
 	qc.releases.disallowed()
 	qc.retries.ended(engine.Queue)
 	qc.retries.ended(engine.Access)

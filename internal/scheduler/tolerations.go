@@ -14,7 +14,7 @@ import (
 func (qc *queueChanges) watchTolerations(informer cache.SharedIndexInformer) error {
 	changed := func(any) {
 		qc.cluster.Invalidate()
-		qc.victimPriorities.review()
+		qc.victimPriorities.Review()
 		qc.retries.ended(engine.Protection)
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

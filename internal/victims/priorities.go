@@ -1,4 +1,4 @@
-package scheduler
+package victims
 
 import (
 	"math"
@@ -19,10 +19,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// victimPriorities follows the priorities of groups as potential victims, and retries preemptors
-// when such a priority falls. The snapshot and the status of PodGroups ask it. [groupWatch] and
-// [queueChanges] report changes. It is safe for concurrent use.
-type victimPriorities struct {
+// Priorities follows the priorities of groups as potential victims, and retries preemptors when
+// such a priority falls. Use [New] to create a value. It is safe for concurrent use.
+type Priorities struct {
 	index       *cluster.Index
 	ledger      *cluster.Ledger
 	quotas      *queue.Ledger
@@ -31,8 +30,8 @@ type victimPriorities struct {
 	engine      *engine.Engine
 	gangs       *engine.Gangs
 	runs        *runs.Reader
-	clock       clock.WithTicker
-	retries     *retries
+	clock       clock.PassiveClock
+	retries     Retrier
 
 	// raising is a lock. Its holder may change the recorded priorities of potential victims. It
 	// also guards fallen.
@@ -41,10 +40,41 @@ type victimPriorities struct {
 	fallen falls
 }
 
-// of returns the priority of a group as a potential victim, and the verdict on its
+// Retrier retries workloads that may preempt now.
+type Retrier interface {
+	// RetryFrom retries the waiting workloads of this priority or a higher one.
+	RetryFrom(least int32)
+}
+
+// Sources holds the inputs of [Priorities].
+type Sources struct {
+	Index  *cluster.Index
+	Ledger *cluster.Ledger
+	Quotas *queue.Ledger
+	// Snapshot is the cached snapshot of the cluster. [Priorities.Review] makes it read the groups
+	// again.
+	Snapshot *snapshot.Cache
+	// Tolerations has the values of the PriorityClasses. If it is nil, no class raises a priority.
+	Tolerations *snapshot.ClassTolerations
+	// Engine has the recorded priorities.
+	Engine  *engine.Engine
+	Runs    *runs.Reader
+	Clock   clock.PassiveClock
+	Retries Retrier
+}
+
+// New returns the Priorities of the groups in an Index.
+func New(in Sources) *Priorities {
+	return &Priorities{
+		index: in.Index, ledger: in.Ledger, quotas: in.Quotas, cluster: in.Snapshot, tolerations: in.Tolerations,
+		engine: in.Engine, gangs: in.Engine.Gangs, runs: in.Runs, clock: in.Clock, retries: in.Retries,
+	}
+}
+
+// Of returns the priority of a group as a potential victim, and the verdict on its
 // preemptionPriorityClassName. The verdict is zero for a group without that field, and for a group
 // whose priority is not resolved. Any goroutine may call it.
-func (vp *victimPriorities) of(g *gang.Group) (int32, gang.Verdict) {
+func (vp *Priorities) Of(g *gang.Group) (int32, gang.Verdict) {
 	if g.Priority == nil {
 		return math.MinInt32, gang.Verdict{}
 	}
@@ -52,14 +82,14 @@ func (vp *victimPriorities) of(g *gang.Group) (int32, gang.Verdict) {
 	if sealed.Known {
 		scheduling = min(scheduling, sealed.Priority)
 	}
-	return vp.in(g, scheduling, sealed.Queue)
+	return vp.In(g, scheduling, sealed.Queue)
 }
 
-// in returns the priority of a group as a potential victim; see [gang.Group.VictimPriority].
+// In returns the priority of a group as a potential victim; see [gang.Group.VictimPriority].
 // scheduling is the group's priority without the class. placed is the queue of its running members;
 // "" for none. Three kinds of queues bound the priority by their maxPriorityClass: the queue of the
 // group, the queue placed, and further queues of placed members.
-func (vp *victimPriorities) in(g *gang.Group, scheduling int32, placed string) (int32, gang.Verdict) {
+func (vp *Priorities) In(g *gang.Group, scheduling int32, placed string) (int32, gang.Verdict) {
 	if g.PreemptionPriorityClass == "" || vp.tolerations == nil {
 		return scheduling, gang.Verdict{}
 	}
@@ -90,10 +120,10 @@ type falls struct {
 	from int32
 }
 
-// follow records the priority of a group as a potential victim. g is nil for a deleted group. If
+// Follow records the priority of a group as a potential victim. g is nil for a deleted group. If
 // the priority of a group with placed members has fallen, preemptors are retried at the next tick;
 // see falls.
-func (vp *victimPriorities) follow(key types.NamespacedName, g *gang.Group) {
+func (vp *Priorities) Follow(key types.NamespacedName, g *gang.Group) {
 	vp.raising.Lock()
 	defer vp.raising.Unlock()
 	if from, fell := vp.record(key, g); fell && len(vp.index.Lister.Members(key).Assigned) > 0 {
@@ -108,49 +138,49 @@ func (vp *victimPriorities) follow(key types.NamespacedName, g *gang.Group) {
 // record records the priority of a group as a potential victim. If it has fallen, record returns
 // true and the lowest priority of preemptors that may now evict the group. The caller holds
 // raising.
-func (vp *victimPriorities) record(key types.NamespacedName, g *gang.Group) (from int32, fell bool) {
+func (vp *Priorities) record(key types.NamespacedName, g *gang.Group) (from int32, fell bool) {
 	if g != nil && g.PreemptionPriorityClass != "" && g.Priority != nil {
-		now, verdict := vp.of(g)
-		before, known := vp.gangs.SetVictimPriority(gangKey(key), engine.VictimPriority{Priority: now, Reason: verdict.Reason})
+		now, verdict := vp.Of(g)
+		before, known := vp.gangs.SetVictimPriority(gang.KeyOf(key), engine.VictimPriority{Priority: now, Reason: verdict.Reason})
 		return now + 1, known && now < before.Priority
 	}
-	before, known := vp.gangs.EndVictimPriority(gangKey(key))
+	before, known := vp.gangs.EndVictimPriority(gang.KeyOf(key))
 	if !known {
 		return 0, false
 	}
 	now := int32(math.MinInt32)
 	if g != nil {
-		now, _ = vp.of(g)
+		now, _ = vp.Of(g)
 	}
 	return now + 1, now < before.Priority
 }
 
-// retryFallen retries the workloads that may now preempt groups whose priority as potential victims
+// RetryFallen retries the workloads that may now preempt groups whose priority as potential victims
 // has fallen since the last call.
-func (vp *victimPriorities) retryFallen() {
+func (vp *Priorities) RetryFallen() {
 	vp.raising.Lock()
 	fallen := vp.fallen
 	vp.fallen = falls{}
 	vp.raising.Unlock()
 	if fallen.any {
-		vp.retries.from(fallen.from)
+		vp.retries.RetryFrom(fallen.from)
 	}
 }
 
-// review updates the recorded priorities of all groups with a preemptionPriorityClassName. It is
+// Review updates the recorded priorities of all groups with a preemptionPriorityClassName. It is
 // called when a PriorityClass or a queue has changed.
-func (vp *victimPriorities) review() {
+func (vp *Priorities) Review() {
 	for _, key := range vp.gangs.VictimPriorities() {
-		if g, ok := vp.index.Groups.Group(nameOf(key)); ok {
+		if g, ok := vp.index.Groups.Group(gang.NameOf(key)); ok {
 			vp.cluster.GroupChanged(g.Key)
-			vp.follow(g.Key, g)
+			vp.Follow(g.Key, g)
 		}
 	}
 }
 
-// isRaisedAbove reports whether an order evicts a group by priority, although the group is now
+// IsRaisedAbove reports whether an order evicts a group by priority, although the group is now
 // protected. This happens if its priority as a potential victim was raised after the decision.
-func (vp *victimPriorities) isRaisedAbove(order *eviction.Order, g *gang.Group) bool {
+func (vp *Priorities) IsRaisedAbove(order *eviction.Order, g *gang.Group) bool {
 	d := &order.Decision
 	if g.PreemptionPriorityClass == "" {
 		return false
@@ -164,6 +194,6 @@ func (vp *victimPriorities) isRaisedAbove(order *eviction.Order, g *gang.Group) 
 	if !byPriority {
 		return false
 	}
-	counts, _ := vp.of(g)
+	counts, _ := vp.Of(g)
 	return counts >= d.Preemptor.Priority
 }
