@@ -252,7 +252,7 @@ func (d *Dips) ReadNodes(latest func(name string) (*corev1.Node, time.Time)) {
 func (d *Dips) ReadOffers(from Publications) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.latestOffers, d.latestShared = from.Of, from.shared
+	d.latestOffers, d.latestShared = from.of, from.shared
 }
 
 // SetDuration sets how long the dips last that begin from now on.
@@ -260,12 +260,4 @@ func (d *Dips) SetDuration(lasts time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lasts = lasts
-}
-
-// Len returns the number of nodes with a dip of their own. Withdrawals of shared offers do not
-// count.
-func (d *Dips) Len() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.nodes)
 }

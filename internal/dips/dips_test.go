@@ -62,11 +62,11 @@ func TestDips(t *testing.T) {
 					t.Errorf("After %d s, it counts for %s, want %s", step.after, cpu.String(), step.counts)
 				}
 			}
-			if d.Len() != tt.left {
-				t.Errorf("%d nodes have dips, want %d", d.Len(), tt.left)
+			if len(d.nodes) != tt.left {
+				t.Errorf("%d nodes have dips, want %d", len(d.nodes), tt.left)
 			}
 			d.Forget("a")
-			if d.Len() != 0 {
+			if len(d.nodes) != 0 {
 				t.Error("A node that is gone has dips")
 			}
 		})
@@ -113,7 +113,7 @@ func TestTemporaryTaints(t *testing.T) {
 				}
 			}
 			d.Forget("a")
-			if d.Len() != 0 {
+			if len(d.nodes) != 0 {
 				t.Error("A node that is gone has dips")
 			}
 		})

@@ -113,8 +113,8 @@ type Publications struct {
 	CSINodes storagelisters.CSINodeLister
 }
 
-// Of returns the offers of a node.
-func (p Publications) Of(node string) Offers {
+// of returns the offers of a node.
+func (p Publications) of(node string) Offers {
 	// The only error of a lister is that the object does not exist.
 	csi, _ := p.CSINodes.Get(node)
 	return offersOf(p.slicesOf(node), csi)

@@ -113,7 +113,7 @@ func TestWithdrawals(t *testing.T) {
 				}
 			}
 			d.Forget("a")
-			if d.Len() > 0 || len(d.published) > 0 {
+			if len(d.nodes) > 0 || len(d.published) > 0 {
 				t.Error("A deleted node has dips or offers")
 			}
 		})

@@ -184,12 +184,18 @@ func waitingFor(t *testing.T, p *corev1.Pod, others []*corev1.Node, more []runti
 	return r, p
 }
 
+// dips reports whether a node has a dip.
+func (r *rig) dips(node string) bool {
+	_, dips := r.sched.dips.EndOf(node)
+	return dips
+}
+
 // dipsFor begins a dip of node-0, and then places a pod of another scheduler there.
 func (r *rig) dipsFor(lasts time.Duration, begin func(*corev1.Node)) {
 	r.t.Helper()
 	r.sched.dips.SetDuration(lasts)
 	r.changeNode("node-0", begin)
-	r.eventually("the dip is followed", func() bool { return r.sched.dips.Len() == 1 })
+	r.eventually("the dip is followed", func() bool { return r.dips("node-0") })
 	foreign := on(pod("foreign", "", "1", 30), "node-0")
 	foreign.Spec.SchedulerName = "another"
 	r.create(foreign)
@@ -206,7 +212,7 @@ func (r *rig) recovers(p *corev1.Pod, end func(*corev1.Node)) {
 		return node != "node-0" || len(r.evictor.orders) > 1
 	})
 	r.changeNode("node-0", end)
-	r.eventually("the dip is over", func() bool { return r.sched.dips.Len() == 0 })
+	r.eventually("the dip is over", func() bool { return !r.dips("node-0") })
 	r.remove(r.evictor.orders[0].Victims["uid-v"])
 	r.waitBound("p")
 	if n := len(r.evictor.orders); n != 1 {

@@ -81,7 +81,7 @@ func (r *rig) failNode(name string) {
 	r.t.Helper()
 	r.sched.dips.SetDuration(time.Millisecond)
 	r.changeNode(name, notReady)
-	r.eventually("the dip is over", func() bool { return r.sched.dips.Len() == 0 })
+	r.eventually("the dip is over", func() bool { return !r.dips(name) })
 }
 
 // nominatedTo returns the node of each nomination in the framework's memory. It looks at node-0,
