@@ -14,16 +14,17 @@ import (
 func TestDeletedQueue(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		deleted   *v1alpha1.Queue
-		protected bool
+		deleted *v1alpha1.Queue
+		timeout string
+		// least is the shortest time until the preemption.
+		least time.Duration
 	}{
-		"by mistake":   {deleted: limitedQueue("a", "8"), protected: true},
-		"with consent": {deleted: confirmed("a")},
+		"by mistake":   {deleted: limitedQueue("a", "8"), timeout: "5s", least: 5 * time.Second},
+		"with consent": {deleted: confirmed("a"), timeout: "1h"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const timeout = 5 * time.Second
-			r := newRigArgs(t, "{queues: {deletedTimeout: 5s}}", nodes(1, "2")...)
+			r := newRigArgs(t, "{queues: {deletedTimeout: "+tt.timeout+"}}", nodes(1, "2")...)
 			own := limitedQueue("a", "8")
 			own.Spec.Quota = own.Spec.Limit
 			r.sched.QueueSet(own)
@@ -37,8 +38,8 @@ func TestDeletedQueue(t *testing.T) {
 				r.cycles()
 				return len(r.evictor.orders) > 0
 			})
-			if took := time.Since(began); took < timeout == tt.protected {
-				t.Errorf("It is preempted after %v", took)
+			if took := time.Since(began); took < tt.least {
+				t.Errorf("It is preempted after %v, want at least %v", took, tt.least)
 			}
 			if got := r.victims(); !slices.Equal(got, []string{"runs"}) {
 				t.Errorf("Victims are %v", got)

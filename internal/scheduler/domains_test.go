@@ -75,7 +75,7 @@ func TestRoomIsKeptInTheRackOfTheGang(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRigArgs(t, "{gang: {healTimeout: 1m, staleTimeout: 0s}}", racked("a", c.racks)...)
+			r := newRigArgs(t, "{gang: {healTimeout: 1h, staleTimeout: 0s}}", racked("a", c.racks)...)
 			g := r.gangOf("g", 2, 0)
 			g.Scheduled, g.TopologyKey = true, "rack"
 			member := pod("g-0", "g", "1", 0)

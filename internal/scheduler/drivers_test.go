@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,6 +35,9 @@ func sparkDrivers(count int) []*corev1.Pod {
 	return out
 }
 
+// patient has timeouts for drivers that do not end during a test, even on a slow machine.
+const patient = "{drivers: {createTimeout: 1h, workersTimeout: 1h}}"
+
 func executor(name, application string) *corev1.Pod {
 	return sparkPod(name, "executor", application, 0)
 }
@@ -43,8 +47,7 @@ func executor(name, application string) *corev1.Pod {
 // must follow when the first two applications end.
 func TestDriversLeaveRoomForWorkers(t *testing.T) {
 	t.Parallel()
-	// The machine may be slow, so the timeout of drivers must not end during the test.
-	r := newRigArgs(t, "{drivers: {createTimeout: 1h}}", node("node-0", "4"))
+	r := newRigArgs(t, patient, node("node-0", "4"))
 	all := sparkDrivers(4)
 	r.create(all...)
 	// served are the drivers with an executor.
@@ -98,6 +101,8 @@ func TestDriverIsRetried(t *testing.T) {
 			r.t.Fatal(err)
 		}
 	}
+	// short is the timeout of drivers in the cases that wait for its end.
+	const short = 8 * time.Second
 	for name, tt := range map[string]struct {
 		args string
 		// first changes the driver that is placed first, before it is created.
@@ -130,22 +135,23 @@ func TestDriverIsRetried(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			args := tt.args
-			if args == "" {
-				args = "{}"
-			}
-			r := newRigArgs(t, args, node("node-0", "8"))
+			r := newRigArgs(t, cmp.Or(tt.args, patient), node("node-0", "8"))
 			two := sparkDrivers(2)
-			// The timeouts of the test count from this time.
+			// The timeouts of the test count from this time. On a slow machine, they may end before
+			// the checks.
 			two[0].CreationTimestamp = metav1.Now()
+			timedOut := func() bool { return tt.args != "" && time.Since(two[0].CreationTimestamp.Time) >= short }
 			two[1].CreationTimestamp = metav1.NewTime(two[0].CreationTimestamp.Add(time.Millisecond))
 			if tt.first != nil {
 				tt.first(two[0])
 			}
 			r.create(two...)
 			r.waitBound("driver-0")
-			r.never("the second is placed at once", 100*time.Millisecond, func() bool { r.cycles(); return r.nodeOf("driver-1") != "" })
-			if !r.sched.waits.WaitsFor(podKey(two[1]), engine.Drivers) {
+			r.never("the second is placed at once", 100*time.Millisecond, func() bool {
+				r.cycles()
+				return r.nodeOf("driver-1") != "" && !timedOut()
+			})
+			if !r.sched.waits.WaitsFor(podKey(two[1]), engine.Drivers) && !timedOut() {
 				t.Fatal("the second driver does not wait for the first")
 			}
 			tt.ends(r, two[0])
@@ -161,7 +167,7 @@ func TestDriverIsRetried(t *testing.T) {
 // the driver is bound, it must count toward the maximum number of drivers.
 func TestDriverThatFindsNoRoom(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, node("node-0", "2"))
+	r := newRigArgs(t, patient, node("node-0", "2"))
 	two := sparkDrivers(2)
 	two[0].Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resourceMustParse("3")
 	r.create(two...)
@@ -178,7 +184,7 @@ func TestDriverThatFindsNoRoom(t *testing.T) {
 // fails.
 func TestDriverWhoseBindingFails(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, node("node-0", "4"))
+	r := newRigArgs(t, patient, node("node-0", "4"))
 	two := sparkDrivers(2)
 	two[0].Annotations = map[string]string{failsAt: atBind}
 	r.create(two...)
@@ -189,7 +195,7 @@ func TestDriverWhoseBindingFails(t *testing.T) {
 // condition has the reason why it waits.
 func TestBlockedDriverPreemptsNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, node("node-0", "2"))
+	r := newRigArgs(t, patient, node("node-0", "2"))
 	r.listen()
 	r.create(on(pod("victim", "", "1", -10), "node-0"))
 	two := sparkDrivers(2)
@@ -232,7 +238,7 @@ func TestDriversAhead(t *testing.T) {
 		"a profile of single pods":    {args: "{workloadAware: false}"},
 		"a second one is allowed":     {args: "{drivers: {withoutWorkers: 2}}"},
 		"a third one is not": {
-			args: "{drivers: {withoutWorkers: 2}}", others: []*corev1.Pod{on(sparkPod("other", "driver", "app-2", 0), "node-0")}, blocked: true,
+			args: "{drivers: {withoutWorkers: 2, createTimeout: 30m}}", others: []*corev1.Pod{on(sparkPod("other", "driver", "app-2", 0), "node-0")}, blocked: true,
 		},
 		"one of a lower priority":       {change: func(placed, _ *corev1.Pod) { placed.Spec.Priority = new(int32(-1)) }},
 		"one of another scheduler":      {change: func(placed, _ *corev1.Pod) { placed.Spec.SchedulerName = "other" }},
@@ -262,11 +268,7 @@ func TestDriversAhead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			args := tt.args
-			if args == "" {
-				args = "{}"
-			}
-			r := newRigArgs(t, args, node("node-0", "8"))
+			r := newRigArgs(t, cmp.Or(tt.args, "{drivers: {createTimeout: 30m}}"), node("node-0", "8"))
 			two := sparkDrivers(2)
 			on(two[0], "node-0")
 			if tt.change != nil {

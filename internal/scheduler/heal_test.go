@@ -42,8 +42,8 @@ func TestLostMemberComesBackFirst(t *testing.T) {
 		timeout  string
 		want     string
 	}{
-		"equal priority":                   {0, "1m", "g-1"},
-		"higher priority":                  {1, "1m", "lone"},
+		"equal priority":                   {0, "1h", "g-1"},
+		"higher priority":                  {1, "1h", "lone"},
 		"higher priority, no room is kept": {1, "0s", "lone"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,16 +100,23 @@ func TestRoomIsKeptForALostMember(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			began := time.Now()
 			r, filler := shortGang(t, c.timeout)
 			r.remove(filler)
 			lone := pod("lone", "", "1", 0)
 			r.create(lone)
 			if c.kept {
+				timeout, err := time.ParseDuration(c.timeout)
+				if err != nil {
+					t.Fatal(err)
+				}
 				d := r.decideFor(lone)
-				if d.Outcome != core.Infeasible || !strings.Contains(d.Message, "room on node node-1 is reserved for ns/g (priority 0)") {
+				// On a slow machine, the timeout may end before the checks.
+				timedOut := func() bool { return time.Since(began) >= timeout }
+				if (d.Outcome != core.Infeasible || !strings.Contains(d.Message, "room on node node-1 is reserved for ns/g (priority 0)")) && !timedOut() {
 					t.Errorf("%s: %s; want the room to be kept for the gang", d.Outcome, d.Message)
 				}
-				r.never("it is placed", time.Second, func() bool { r.cycles(); return r.nodeOf("lone") != "" })
+				r.never("it is placed", time.Second, func() bool { r.cycles(); return r.nodeOf("lone") != "" && !timedOut() })
 			}
 			if c.change != nil {
 				c.change(r)

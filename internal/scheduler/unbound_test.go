@@ -240,8 +240,8 @@ func TestPreemptsAgainLater(t *testing.T) {
 	if now := time.Now(); now.Before(first.Until) {
 		t.Errorf("It preempts again %v too early", first.Until.Sub(now))
 	}
-	r.makeRoom(1)
 	began := r.sched.clock.Now()
+	r.makeRoom(1)
 	r.isPaused(podKey(p))
 	if p, _ := r.sched.unbound.Pause(podKey(p), r.sched.clock.Now()); p.Preemptions != 2 || p.Until.Before(began.Add(6*time.Second)) {
 		t.Errorf("The next pause is %+v, after %v", p, began)

@@ -46,7 +46,7 @@ func begin(ctx context.Context, s *stage.Stage, dir string) error {
 func schedulerConfig() stage.Config {
 	return stage.Config{Profiles: []string{
 		stage.ProfileConfig(stage.Profile, fmt.Sprintf("{name: Reprieve, args: {terminationTimeout: %v}}", terminationTimeout)),
-		stage.ProfileConfig(heals, fmt.Sprintf("{name: Reprieve, args: {terminationTimeout: %v, gang: {staleTimeout: %v, healTimeout: 1m}}}", terminationTimeout, staleTimeout)),
+		stage.ProfileConfig(heals, fmt.Sprintf("{name: Reprieve, args: {terminationTimeout: %v, gang: {staleTimeout: %v, healTimeout: 10m}}}", terminationTimeout, staleTimeout)),
 		stage.ProfileConfig(healsBriefly, fmt.Sprintf("{name: Reprieve, args: {terminationTimeout: %v, gang: {healTimeout: %v}}}", terminationTimeout, healTimeout)),
 	}}
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/playground"
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
@@ -32,7 +33,10 @@ type application struct {
 // does the work of the operator: it creates the workers when their driver runs.
 func TestDrivers(t *testing.T) {
 	t.Parallel()
-	s := startWith(t, "SparkApplication")
+	// The machine may be slow, so the timeouts of drivers must not end during the test.
+	s := startOf(t, playground.Options{}, map[string]string{
+		stage.Profile: "groups: {kinds: [SparkApplication]}, drivers: {createTimeout: 1h, workersTimeout: 1h}",
+	})
 	serve(s, "sparkoperator.k8s.io_sparkapplications")
 	for name, test := range map[string]struct {
 		workers int

