@@ -119,6 +119,12 @@ func clash(pg *v1alpha1.PodGroup, template *v1alpha1.PodGroupTemplate) gang.Verd
 			Message: fmt.Sprintf("PodGroup %s/%s cannot require a topology domain: its schedulingConstraints (%s) take the gang scheduling policy, and its schedulingPolicy (%s) is basic",
 				pg.Namespace, pg.Name, whose(pg.Spec.SchedulingConstraints != nil), whose(pg.Spec.SchedulingPolicy != nil)),
 		}
+	case ptr.Deref(mode, v1alpha1.DisruptionModePod) == v1alpha1.DisruptionModeNever:
+		return gang.Verdict{
+			Reason: v1alpha1.ReasonInvalidTemplate,
+			Message: fmt.Sprintf("PodGroup %s/%s cannot be protected from preemption: its disruptionMode Never (%s) takes the gang scheduling policy, and its schedulingPolicy (%s) is basic; create the PodGroup again with a gang policy or the disruptionMode Pod",
+				pg.Namespace, pg.Name, whose(pg.Spec.DisruptionMode != nil), whose(pg.Spec.SchedulingPolicy != nil)),
+		}
 	case ptr.Deref(mode, v1alpha1.DisruptionModePod) != v1alpha1.DisruptionModePodGroup:
 		return gang.Verdict{}
 	}

@@ -364,6 +364,12 @@ func TestTemplateIsFilledIn(t *testing.T) {
 			wantLack: v1alpha1.ReasonInvalidTemplate, wantSaid: "schedulingPolicy (that of template basic of Workload w) is basic",
 			want: func(p *v1alpha1.PodGroupPolicy) bool { return p.SchedulingPolicy == nil && p.Priority == nil },
 		},
+		"the mode Never with the template's basic policy": {
+			group:    from("basic", func(p *v1alpha1.PodGroupPolicy) { p.DisruptionMode = ptr.To(v1alpha1.DisruptionModeNever) }),
+			wantLack: v1alpha1.ReasonInvalidTemplate,
+			wantSaid: "disruptionMode Never (its own) takes the gang scheduling policy, and its schedulingPolicy (that of template basic of Workload w) is basic; create the PodGroup again",
+			want:     func(p *v1alpha1.PodGroupPolicy) bool { return p.SchedulingPolicy == nil && p.Priority == nil },
+		},
 		"a policy that does not allow the template's mode": {
 			group: from("workers", func(p *v1alpha1.PodGroupPolicy) {
 				p.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Basic: &v1alpha1.BasicSchedulingPolicy{}}

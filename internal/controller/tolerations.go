@@ -3,9 +3,9 @@ package controller
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -87,15 +87,14 @@ func (r *Tolerations) Reconcile(_ context.Context, req reconcile.Request) (recon
 	default:
 		policy, err := preemptiontoleration.FromPriorityClass(class)
 		never, neverErr := preemptiontoleration.NeverFromPriorityClass(class)
-		var malformed *preemptiontoleration.MalformedError
-		wrong := ""
-		switch {
-		case errors.As(err, &malformed):
-			wrong = malformed.Error() + "; the class has no preemption toleration"
-		case errors.As(neverErr, &malformed):
-			wrong = malformed.Error() + "; the class does not protect groups in disruptionMode Never"
+		var effects []string
+		if err != nil {
+			effects = append(effects, "the class has no preemption toleration")
 		}
-		r.tell(r.told, class, reasonMalformedToleration, wrong)
+		if neverErr != nil {
+			effects = append(effects, "the class does not protect groups in disruptionMode Never")
+		}
+		r.tell(r.told, class, reasonMalformedToleration, malformed(class, effects))
 		r.tell(r.ineffective, class, reasonIneffectiveToleration, cmp.Or(
 			ineffective(class, policy, preemptiontoleration.AnnotationTolerationSeconds), ineffective(class, never, preemptiontoleration.AnnotationNeverSeconds)))
 	}
@@ -103,6 +102,22 @@ func (r *Tolerations) Reconcile(_ context.Context, req reconcile.Request) (recon
 		r.count(len(r.told))
 	}
 	return reconcile.Result{}, nil
+}
+
+// maxShown is the number of characters that a message shows of the value of an annotation.
+const maxShown = 40
+
+// malformed returns a message about all malformed annotations of a class and their effects; "" if
+// all annotations are valid.
+func malformed(class *schedulingv1.PriorityClass, effects []string) string {
+	var parts []string
+	for _, fault := range preemptiontoleration.Malformed(class) {
+		parts = append(parts, fmt.Sprintf("annotation %s: %.*q %s", fault.Annotation, maxShown, fault.Value, fault.Reason))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("PriorityClass %s: %s", class.Name, strings.Join(append(parts, effects...), "; "))
 }
 
 // ineffective returns a message if a toleration protects from no preemptor of a higher priority;

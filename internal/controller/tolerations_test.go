@@ -72,6 +72,69 @@ func TestTolerations(t *testing.T) {
 	}
 }
 
+// TestAllMalformedAnnotations checks that one report names all malformed annotations of a class, in
+// a fixed order, and all effects. Long values are shortened.
+func TestAllMalformedAnnotations(t *testing.T) {
+	t.Parallel()
+	const (
+		minimum, seconds = preemptiontoleration.AnnotationMinimumPreemptablePriority, preemptiontoleration.AnnotationTolerationSeconds
+		never            = preemptiontoleration.AnnotationNeverSeconds
+		untolerant       = "the class has no preemption toleration"
+		unbounded        = "the class does not protect groups in disruptionMode Never"
+	)
+	for name, c := range map[string]struct {
+		annotations map[string]string
+		want        []string
+		wantNot     string
+	}{
+		"none":              {annotations: map[string]string{minimum: "5", seconds: "60", never: "60"}},
+		"a minimum":         {annotations: map[string]string{minimum: "high", never: "60"}, want: []string{minimum, untolerant, unbounded}},
+		"both lengths":      {annotations: map[string]string{seconds: "1h", never: "2h"}, want: []string{seconds, `"1h"`, never, `"2h"`, untolerant, unbounded}},
+		"all":               {annotations: map[string]string{minimum: "high", seconds: "1h", never: "2h"}, want: []string{minimum, `"high"`, seconds, `"1h"`, never, `"2h"`, untolerant, unbounded}},
+		"only never":        {annotations: map[string]string{never: "-1"}, want: []string{never, `"-1"`, unbounded}, wantNot: untolerant},
+		"only a toleration": {annotations: map[string]string{seconds: "1h", never: "60"}, want: []string{seconds, `"1h"`, untolerant}, wantNot: unbounded},
+		"a long value":      {annotations: map[string]string{seconds: strings.Repeat("x", 1000), never: "2h"}, want: []string{seconds, never}, wantNot: strings.Repeat("x", 100)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, recorder := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), events.NewFakeRecorder(10)
+			pods := corelisters.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))
+			r := NewTolerations(schedulinglisters.NewPriorityClassLister(store), pods, &gang.Store{}, gang.Named{}, recorder, func(int) {})
+			if err := store.Add(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "c", Annotations: c.annotations}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "c"}}); err != nil {
+				t.Fatal(err)
+			}
+			told := ""
+			for len(recorder.Events) > 0 {
+				told += <-recorder.Events + "\n"
+			}
+			malformed, _, _ := strings.Cut(told, "\n")
+			if len(c.want) == 0 {
+				if strings.Contains(told, reasonMalformedToleration) {
+					t.Errorf("told %q", told)
+				}
+				return
+			}
+			rest := malformed
+			for _, part := range c.want {
+				_, after, ok := strings.Cut(rest, part)
+				if !ok {
+					t.Errorf("told %q, which lacks %q after the parts before it", malformed, part)
+				}
+				rest = after
+			}
+			if c.wantNot != "" && strings.Contains(malformed, c.wantNot) {
+				t.Errorf("told %q, which has %q", malformed, c.wantNot)
+			}
+			if !strings.HasPrefix(malformed, "Warning "+reasonMalformedToleration+" PriorityClass c: ") || strings.Count(malformed, "PriorityClass c") > 1 {
+				t.Errorf("told %q", malformed)
+			}
+		})
+	}
+}
+
 // TestIneffectiveTolerations checks that a toleration without effect is reported once for each
 // change, and that count does not include it.
 func TestIneffectiveTolerations(t *testing.T) {

@@ -1,8 +1,11 @@
 package preemptiontoleration
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -72,7 +75,7 @@ func (e *MalformedError) Error() string {
 // class has neither of the two annotations. Every error is a *MalformedError.
 func FromPriorityClass(class *schedulingv1.PriorityClass) (*Policy, error) {
 	_, hasPriority := class.Annotations[AnnotationMinimumPreemptablePriority]
-	seconds, hasSeconds := class.Annotations[AnnotationTolerationSeconds]
+	_, hasSeconds := class.Annotations[AnnotationTolerationSeconds]
 	if !hasPriority && !hasSeconds {
 		return nil, nil //nolint:nilnil // A class without a policy is neither an error nor a policy.
 	}
@@ -80,31 +83,57 @@ func FromPriorityClass(class *schedulingv1.PriorityClass) (*Policy, error) {
 	if err != nil || !hasSeconds {
 		return p, err
 	}
-	v, err := strconv.ParseInt(seconds, 10, 64)
-	if err != nil || v > maxSeconds || v < -maxSeconds {
-		return nil, &MalformedError{
-			Class: class.Name, Annotation: AnnotationTolerationSeconds, Value: seconds,
-			Reason: fmt.Sprintf("is no whole number of seconds between %d and %d", -maxSeconds, maxSeconds),
+	if p.TolerationSeconds, err = secondsOf(class, AnnotationTolerationSeconds, -maxSeconds); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Malformed returns an error for each annotation of a class that cannot be read, in the order of
+// the annotations' names. Annotations without an effect, because another one is missing, count too.
+func Malformed(class *schedulingv1.PriorityClass) (errs []*MalformedError) {
+	collect := func(err error) {
+		var malformed *MalformedError
+		if errors.As(err, &malformed) {
+			errs = append(errs, malformed)
 		}
 	}
-	p.TolerationSeconds = v
-	return p, nil
+	_, err := minimumOf(class)
+	collect(err)
+	for annotation, least := range map[string]int64{AnnotationTolerationSeconds: -maxSeconds, AnnotationNeverSeconds: 1} {
+		if _, ok := class.Annotations[annotation]; ok {
+			_, err := secondsOf(class, annotation, least)
+			collect(err)
+		}
+	}
+	slices.SortFunc(errs, func(a, b *MalformedError) int { return cmp.Compare(a.Annotation, b.Annotation) })
+	return errs
+}
+
+// secondsOf returns the length in an annotation of a class, in seconds. least is the lowest valid
+// value.
+func secondsOf(class *schedulingv1.PriorityClass, annotation string, least int64) (int64, error) {
+	seconds := class.Annotations[annotation]
+	v, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil || v > maxSeconds || v < least {
+		return 0, &MalformedError{
+			Class: class.Name, Annotation: annotation, Value: seconds,
+			Reason: fmt.Sprintf("is no whole number of seconds between %d and %d", least, maxSeconds),
+		}
+	}
+	return v, nil
 }
 
 // NeverFromPriorityClass returns the policy of the PodGroups of a class that have disruptionMode
 // Never. It has the minimum of the class, and the length in AnnotationNeverSeconds, which is above
 // 0. It returns nil if the class lacks that annotation. Every error is a *MalformedError.
 func NeverFromPriorityClass(class *schedulingv1.PriorityClass) (*Policy, error) {
-	seconds, ok := class.Annotations[AnnotationNeverSeconds]
-	if !ok {
+	if _, ok := class.Annotations[AnnotationNeverSeconds]; !ok {
 		return nil, nil //nolint:nilnil // A class without a policy is neither an error nor a policy.
 	}
-	v, err := strconv.ParseInt(seconds, 10, 64)
-	if err != nil || v > maxSeconds || v <= 0 {
-		return nil, &MalformedError{
-			Class: class.Name, Annotation: AnnotationNeverSeconds, Value: seconds,
-			Reason: fmt.Sprintf("is no whole number of seconds between 1 and %d", maxSeconds),
-		}
+	v, err := secondsOf(class, AnnotationNeverSeconds, 1)
+	if err != nil {
+		return nil, err
 	}
 	p, err := minimumOf(class)
 	if err != nil {
