@@ -45,13 +45,17 @@ const (
 )
 
 // Reasons of ConditionDisruptionModeNever. The condition can also have
-// ReasonPriorityClassNotFound.
+// ReasonPriorityClassNotFound and ReasonParentNotFound.
 const (
-	// ReasonNeverBounded: the members are protected for the time that the PriorityClass sets.
+	// ReasonNeverBounded: the members are protected for the time that the PriorityClass sets. If
+	// members were placed with other classes, the shortest time counts.
 	ReasonNeverBounded = "Bounded"
 	// ReasonNoBound: the PriorityClass of the tree lacks a valid annotation
 	// reprieve.dev/never-seconds.
 	ReasonNoBound = "NoBound"
+	// ReasonLongerToleration: the preemption toleration of the PriorityClass protects the members at
+	// least as long as the mode would.
+	ReasonLongerToleration = "LongerToleration"
 	// ReasonNoParent: the PodGroup is in no tree.
 	ReasonNoParent = "NoParent"
 	// ReasonParentGoesWhole: an ancestor has the disruption mode All.

@@ -58,7 +58,7 @@ func (b *bench) NeverOf(g *gang.Group) gang.Verdict {
 	if !g.Never {
 		return gang.Verdict{}
 	}
-	return g.ReportNever(gang.Verdict{}, g.PriorityClassName, gang.Bound{Exists: g.PriorityClassName == "high", Seconds: 60, Below: 100}, true)
+	return g.ReportNever(gang.Verdict{}, []gang.Bound{{Class: g.PriorityClassName, Exists: g.PriorityClassName == "high", Seconds: 60, Below: 100}}, true)
 }
 
 // VictimPriority is part of Queues. The only PriorityClass of the test is "high".

@@ -47,26 +47,45 @@ func TestFlawOfNever(t *testing.T) {
 
 func TestReportNever(t *testing.T) {
 	t.Parallel()
-	bound := Bound{Exists: true, Seconds: 60, Below: 100}
+	bound := Bound{Class: "c", Exists: true, Seconds: 60, Below: 100}
+	tolerates := func(seconds int64) Bound {
+		out := bound
+		out.Tolerates = seconds
+		return out
+	}
 	for name, tc := range map[string]struct {
-		class      string
 		flaw       Verdict
-		bound      Bound
+		bounds     []Bound
 		unsealed   bool
 		wantReason string
 		wantNamed  string
 	}{
-		"it protects":        {class: "c", bound: bound, wantReason: v1alpha1.ReasonNeverBounded, wantNamed: "below 100 cannot preempt the members in the first 60 seconds"},
-		"a flaw":             {class: "c", bound: bound, flaw: Verdict{Reason: v1alpha1.ReasonNoParent}, wantReason: v1alpha1.ReasonNoParent},
-		"no class":           {bound: bound, wantReason: v1alpha1.ReasonNoBound, wantNamed: "reprieve.dev/never-seconds"},
-		"a class without it": {class: "c", bound: Bound{Exists: true}, wantReason: v1alpha1.ReasonNoBound, wantNamed: `PriorityClass "c" has no valid annotation reprieve.dev/never-seconds`},
-		"no such class":      {class: "c", wantReason: v1alpha1.ReasonPriorityClassNotFound, wantNamed: `"c" does not exist`},
-		"placed before":      {class: "c", bound: bound, unsealed: true, wantReason: v1alpha1.ReasonPlacedWithoutNever},
+		"it protects":        {bounds: []Bound{bound}, wantReason: v1alpha1.ReasonNeverBounded, wantNamed: "below 100 cannot preempt the members in the first 60 seconds"},
+		"a flaw":             {bounds: []Bound{bound}, flaw: Verdict{Reason: v1alpha1.ReasonNoParent}, wantReason: v1alpha1.ReasonNoParent},
+		"no class":           {bounds: []Bound{{}}, wantReason: v1alpha1.ReasonNoBound, wantNamed: "reprieve.dev/never-seconds"},
+		"a class without it": {bounds: []Bound{{Class: "c", Exists: true}}, wantReason: v1alpha1.ReasonNoBound, wantNamed: `PriorityClass "c" has no valid annotation reprieve.dev/never-seconds`},
+		"no such class":      {bounds: []Bound{{Class: "c"}}, wantReason: v1alpha1.ReasonPriorityClassNotFound, wantNamed: `"c" does not exist`},
+		"placed before":      {bounds: []Bound{bound}, unsealed: true, wantReason: v1alpha1.ReasonPlacedWithoutNever},
+		"placed with a weaker class": {
+			bounds:     []Bound{bound, {Class: "d", Exists: true, Seconds: 30, Below: 50}},
+			wantReason: v1alpha1.ReasonNeverBounded, wantNamed: `below 50 cannot preempt the members in the first 30 seconds of the tree's run, by PriorityClass "d", which a member was placed with`,
+		},
+		"placed with a stronger class": {
+			bounds:     []Bound{bound, {Class: "d", Exists: true, Seconds: 90, Below: 200}},
+			wantReason: v1alpha1.ReasonNeverBounded, wantNamed: `below 100 cannot preempt the members in the first 60 seconds of the tree's run, by PriorityClass "c"`,
+		},
+		"placed with a class without it":   {bounds: []Bound{bound, {Class: "d", Exists: true}}, wantReason: v1alpha1.ReasonNoBound, wantNamed: `PriorityClass "d", which a member was placed with, has no valid annotation`},
+		"placed with a class that is gone": {bounds: []Bound{bound, {Class: "d"}}, wantReason: v1alpha1.ReasonPriorityClassNotFound, wantNamed: `"d", which a member was placed with, does not exist`},
+		"placed without a class":           {bounds: []Bound{bound, {}}, wantReason: v1alpha1.ReasonNoBound, wantNamed: "placed without a PriorityClass"},
+		"a toleration without an end":      {bounds: []Bound{tolerates(-1)}, wantReason: v1alpha1.ReasonLongerToleration, wantNamed: `the preemption toleration of PriorityClass "c" protects the members from priorities below 100`},
+		"a toleration of the same length":  {bounds: []Bound{tolerates(60)}, wantReason: v1alpha1.ReasonLongerToleration},
+		"a shorter toleration":             {bounds: []Bound{tolerates(59)}, wantReason: v1alpha1.ReasonNeverBounded},
+		"one of two without an end":        {bounds: []Bound{tolerates(-1), bound}, wantReason: v1alpha1.ReasonNeverBounded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := &Group{Key: keyNamed("a"), Never: true, Priority: ptr.To[int32](1)}
-			if got := g.ReportNever(tc.flaw, tc.class, tc.bound, !tc.unsealed); got.Reason != tc.wantReason || !strings.Contains(got.Message, tc.wantNamed) {
+			if got := g.ReportNever(tc.flaw, tc.bounds, !tc.unsealed); got.Reason != tc.wantReason || !strings.Contains(got.Message, tc.wantNamed) {
 				t.Errorf("ReportNever() = %+v, want the reason %q and %q", got, tc.wantReason, tc.wantNamed)
 			}
 		})

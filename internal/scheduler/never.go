@@ -1,6 +1,10 @@
 package scheduler
 
 import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
@@ -11,15 +15,35 @@ func (s *sources) never(g *gang.Group) gang.Verdict {
 	if !g.Never || s.tolerations == nil {
 		return gang.Verdict{}
 	}
+	flaw := s.index.Trees.FlawOfNever(g)
 	workload, ok := s.WorkloadOf(g.Key)
-	if !ok {
+	switch {
+	case !ok:
 		workload = g
+	case flaw == (gang.Verdict{}) && workload.Flaw.Reason == v1alpha1.ReasonParentNotFound:
+		return g.NeverWithoutParent(workload.Flaw)
 	}
 	if g.Priority == nil || workload.Priority == nil {
 		return gang.Verdict{}
 	}
-	class := workload.PriorityClassName
-	return g.ReportNever(s.index.Trees.FlawOfNever(g), class, s.tolerations.BoundOf(class), snapshot.PlacedWithNever(s.Placed(g.Key)))
+	placed := s.Placed(g.Key)
+	return g.ReportNever(flaw, s.boundsOf(workload.PriorityClassName, placed), snapshot.PlacedWithNever(placed))
+}
+
+// boundsOf returns the effect of a PriorityClass on the disruption mode Never, and the effects of
+// the other classes that pods were placed with, in the order of their names.
+func (s *sources) boundsOf(class string, placed []*corev1.Pod) []gang.Bound {
+	others := sets.New[string]()
+	for _, pod := range placed {
+		if seal, ok := gang.SealOf(pod); ok && seal.Class != class {
+			others.Insert(seal.Class)
+		}
+	}
+	out := []gang.Bound{s.tolerations.BoundOf(class)}
+	for _, other := range sets.List(others) {
+		out = append(out, s.tolerations.BoundOf(other))
+	}
+	return out
 }
 
 // NeverOf returns the verdict on the disruption mode Never of a PodGroup. It is zero for other

@@ -203,3 +203,43 @@ func TestSealOfNever(t *testing.T) {
 		})
 	}
 }
+
+// TestNeverOf checks the verdict on the mode of a running leader, by the PriorityClass in its seal,
+// by the toleration of the class and by the root of its tree.
+func TestNeverOf(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		tolerates, sealed string
+		rootless          bool
+		wantReason        string
+		wantSaid          string
+	}{
+		"the current class":           {sealed: "c", wantReason: v1alpha1.ReasonNeverBounded, wantSaid: `first 3600 seconds of the tree's run, by PriorityClass "c"`},
+		"another class":               {sealed: "d", wantReason: v1alpha1.ReasonNeverBounded, wantSaid: `first 1800 seconds of the tree's run, by PriorityClass "d", which a member was placed with`},
+		"a class that is gone":        {sealed: "e", wantReason: v1alpha1.ReasonPriorityClassNotFound, wantSaid: `"e", which a member was placed with`},
+		"a toleration without an end": {tolerates: "-1", sealed: "c", wantReason: v1alpha1.ReasonLongerToleration, wantSaid: "toleration-seconds"},
+		"a missing root":              {sealed: "c", rootless: true, wantReason: v1alpha1.ReasonParentNotFound, wantSaid: `names the parent "R", and namespace ns has no CompositePodGroup of that name; create it there`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			class := neverClass("c", "3600")
+			class.Annotations[preemptiontoleration.AnnotationTolerationSeconds] = cmp.Or(tc.tolerates, "0")
+			f := newForest(t, append([]runtime.Object{class, neverClass("d", "1800")}, nodes(1, "4")...)...)
+			lead := f.led(false)
+			p := classed(pod("lead-0", "lead", "1", 0), "c", time.Now())
+			p.Annotations = map[string]string{v1alpha1.AnnotationPlacedAs: `{"group":"lead","priority":0,"class":"` + tc.sealed + `","minCount":1,"never":true}`}
+			f.create(on(p, "node-0"))
+			if tc.rootless {
+				f.groups.drop(gang.TreeKey("ns", "R"))
+				f.changed(gang.TreeKey("ns", "R"))
+			}
+			g, ok := f.sched.index.Groups.Group(lead.Key)
+			if !ok {
+				t.Fatal("the leader's PodGroup is unknown")
+			}
+			if got := f.sched.NeverOf(g); got.Reason != tc.wantReason || !strings.Contains(got.Message, tc.wantSaid) {
+				t.Errorf("NeverOf() = %+v, want the reason %q and %q", got, tc.wantReason, tc.wantSaid)
+			}
+		})
+	}
+}

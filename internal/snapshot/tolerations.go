@@ -90,11 +90,14 @@ func (t *ClassTolerations) OfNever(name string, start time.Time) *core.Toleratio
 func (t *ClassTolerations) BoundOf(name string) gang.Bound {
 	class, err := t.classes.Get(name)
 	if err != nil {
-		return gang.Bound{}
+		return gang.Bound{Class: name}
 	}
-	out := gang.Bound{Exists: true}
-	if policy := t.known(class).never; policy != nil {
-		out.Seconds, out.Below = policy.TolerationSeconds, policy.MinimumPreemptablePriority
+	out, known := gang.Bound{Class: name, Exists: true}, t.known(class)
+	if known.never != nil {
+		out.Seconds, out.Below = known.never.TolerationSeconds, known.never.MinimumPreemptablePriority
+	}
+	if known.policy != nil {
+		out.Tolerates = known.policy.TolerationSeconds
 	}
 	return out
 }
