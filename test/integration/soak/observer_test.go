@@ -31,6 +31,7 @@ const (
 	nodePlace   = registry + "minions/"
 	classPlace  = registry + "priorityclasses/"
 	groupPlace  = registry + "reprieve.dev/podgroups/"
+	treePlace   = registry + "reprieve.dev/compositepodgroups/"
 	queuePlace  = registry + "reprieve.dev/queues/"
 	dialTimeout = 10 * time.Second
 )
@@ -142,6 +143,8 @@ func (o *observer) see(key string, value []byte) {
 		o.checker.SeePod(now, object)
 	case *v1alpha1.PodGroup:
 		o.checker.SeeGroup(now, object)
+	case *v1alpha1.CompositePodGroup:
+		o.checker.SeeTree(object)
 	case *v1alpha1.Queue:
 		o.checker.SeeQueue(object)
 	case *corev1.Node:
@@ -160,6 +163,9 @@ func decode(key string, value []byte) (runtime.Object, error) {
 	case strings.HasPrefix(key, groupPlace):
 		pg := &v1alpha1.PodGroup{}
 		return pg, json.Unmarshal(value, pg)
+	case strings.HasPrefix(key, treePlace):
+		tree := &v1alpha1.CompositePodGroup{}
+		return tree, json.Unmarshal(value, tree)
 	case strings.HasPrefix(key, queuePlace):
 		q := &v1alpha1.Queue{}
 		return q, json.Unmarshal(value, q)
@@ -176,6 +182,9 @@ func (o *observer) gone(key string) {
 	}
 	if name, ok := nameIn(key, groupPlace); ok {
 		o.checker.GroupGone(now, name)
+	}
+	if name, ok := nameIn(key, treePlace); ok {
+		o.checker.TreeGone(name)
 	}
 	if name, ok := strings.CutPrefix(key, nodePlace); ok {
 		o.checker.NodeGone(name)

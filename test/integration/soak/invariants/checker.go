@@ -102,6 +102,9 @@ type Checker struct {
 	queues  map[string]*v1alpha1.Queue
 	nodes   map[string]*corev1.Node
 	classes map[string]*schedulingv1.PriorityClass
+	trees   map[types.NamespacedName]*v1alpha1.CompositePodGroup
+	// begun maps the UID of the root of a tree to the time when its first pod got its node.
+	begun map[types.UID]time.Time
 
 	// ended maps a preemptor to the working time when it stopped needing room, because it was
 	// gone or completely placed.
@@ -128,7 +131,8 @@ func New(begin time.Time, bounds Bounds) *Checker {
 		pods: make(map[types.NamespacedName]*corev1.Pod), groups: make(map[types.NamespacedName]*group),
 		queues: make(map[string]*v1alpha1.Queue), nodes: make(map[string]*corev1.Node),
 		classes: make(map[string]*schedulingv1.PriorityClass),
-		ended:   make(map[preemptor]time.Duration), released: make(map[types.UID]bool),
+		trees:   make(map[types.NamespacedName]*v1alpha1.CompositePodGroup), begun: make(map[types.UID]time.Time),
+		ended: make(map[preemptor]time.Duration), released: make(map[types.UID]bool),
 		placed: make(map[types.UID]placement), entitled: make(map[types.UID]time.Duration),
 		counts: Counts{Judged: make(map[Invariant]int)},
 	}

@@ -21,6 +21,9 @@ type placement struct {
 	priority int32
 	// whole is true if the disruption mode of the PodGroup was PodGroup.
 	whole bool
+	// never is the PriorityClass that bounded the mode Never of the PodGroup, or empty if the mode
+	// had no effect.
+	never string
 }
 
 // place records the facts about a pod that has just got its node.
@@ -32,6 +35,8 @@ func (c *Checker) place(pod *corev1.Pod) {
 	}
 	if u.group != nil {
 		p.whole = isWhole(u.group.PodGroup)
+		p.never = c.neverClassOf(u.group.PodGroup)
+		c.placeTree(pod, u.group.PodGroup)
 	}
 	c.placed[pod.UID] = p
 }

@@ -117,6 +117,9 @@ func (c *Checker) judgeProtections(at time.Time, by preemptor, taker, victim uni
 	if until, ok := c.toleratesUntil(victim, taker.priority(), started); ok && (until.IsZero() || at.Before(until.Add(-c.bounds.Rounding))) {
 		c.violate(ProtectionBroken, at, "%s goes for %s %s, and its class %s tolerates priority %d until %v", what, by.kind, by.name, victim.class(), taker.priority(), until)
 	}
+	if until, ok := c.neverUntil(victim, taker.priority()); ok && at.Before(until.Add(-c.bounds.Rounding)) {
+		c.violate(ProtectionBroken, at, "%s goes for %s %s, and its disruption mode Never protects it from priority %d until %v", what, by.kind, by.name, taker.priority(), until)
+	}
 	if victim.group != nil && !c.goesWhole(victim.group) {
 		// Surplus members have no min-runtime. Which members are surplus depends on the exact time
 		// of the decision. So do not check the min-runtime of members that are evicted one by one.
