@@ -337,10 +337,21 @@ func testClassQuotas(t *testing.T, c *cluster, tenant client.Client) {
 	}
 	raised := gang("free", 1)
 	raised.Spec.PreemptionPriorityClassName = ptr.To("none")
+	tree := func(class string, n int32) *v1alpha1.CompositePodGroup {
+		root := &v1alpha1.CompositePodGroup{ObjectMeta: meta("tree")}
+		root.Spec.PriorityClassName = &class
+		root.Spec.SchedulingPolicy.Gang = &v1alpha1.CompositeGangSchedulingPolicy{MinGroupCount: n}
+		return root
+	}
 	for name, tc := range map[string]struct {
 		object client.Object
 		want   string
 	}{
+		"a tree of a class without pods":  {tree("none", 1), `ResourceQuota "no-none" allows fewer pods of PriorityClass "none" than the group needs, which is 1`},
+		"a tree of more than it has":      {tree("few", 4), `ResourceQuota "few" allows fewer pods of PriorityClass "few" than the group needs, which is 4`},
+		"a tree as large as allowed":      {tree("few", 3), ""},
+		"a tree of a class without CPU":   {tree("bare", 1), `ResourceQuota "no-cpu" allows no CPU or no memory for pods of PriorityClass "bare"`},
+		"a tree of a class of no quota":   {tree("free", 8), ""},
 		"a class without pods":            {gang("none", 1), `ResourceQuota "no-none" allows fewer pods of PriorityClass "none" than the group needs, which is 1`},
 		"one by one":                      {basic, `ResourceQuota "no-none" allows fewer`},
 		"more than the quota has":         {gang("few", 4), `ResourceQuota "few" allows fewer pods of PriorityClass "few" than the group needs, which is 4`},

@@ -113,6 +113,7 @@ func (e *working) attempts() map[string]attempt {
 		"creates a large pod":                    {e.created(largePod), "of a pod have at most 65536 bytes"},
 		"fills a pod":                            {e.patched(pod(), "single", filled), "of a pod have at most 65536 bytes"},
 		"names a class that a quota forbids":     {e.created(e.group("high", "high", "", 1)), `ResourceQuota "no-high" allows fewer pods of PriorityClass "high"`},
+		"names such a class in a tree":           {e.created(e.tree("high", "high")), `ResourceQuota "no-high" allows fewer pods of PriorityClass "high"`},
 		"raises to a class that a quota forbids": {e.created(raised), `ResourceQuota "no-high" allows fewer pods of PriorityClass "high"`},
 		"names a class of the system":            {e.created(e.group("system", "system-node-critical", "", 1)), "PriorityClasses whose names begin with system- are for PodGroups"},
 		"names a class of the system in a tree":  {e.created(e.tree("system", "system-cluster-critical")), "PriorityClasses whose names begin with system- are for PodGroups"},
