@@ -147,7 +147,7 @@ func TestRacksAreNearlyOptimal(t *testing.T) {
 	for name, shape := range inEveryOrder(tests, func(s *randomShape) *randomShape { return s }) {
 		t.Run(name, func(t *testing.T) {
 			cases, optimal, first := 0, 0, ""
-			for seed := uint64(0); cases < 200 && seed < 4000; seed++ {
+			for seed := uint64(0); cases < *optimalityCases/2 && seed < uint64(10*(*optimalityCases)); seed++ {
 				pick := fromRand(seed)
 				s, p := randomCase(pick, shape)
 				p = inRacks(pick, s, p)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-var optimalityCases = flag.Int("core.cases", 400, "random cases per row of the optimality test, half of that in other orders, and a fifth of those played on under queues")
+var optimalityCases = flag.Int("core.cases", 150, "random cases per row of the optimality test, half of that in other orders, and a fifth of those played on under queues")
 
 // TestOptimality compares decisions with the plain algorithm and with an exhaustive search over all
 // sets of victims, in every order of victims. It prints how often the decision was optimal. If the
