@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,6 +102,29 @@ func restartsDriver(t *testing.T, before, during *resourceapi.ResourceSlice, gro
 	r.waitBound("p")
 	if n := len(r.evictor.orders); n != 1 {
 		t.Errorf("%d preemptions, want 1", n)
+	}
+}
+
+// TestDriverThatStaysAway checks the same preemptor if its driver withdraws the device during a
+// decision, which therefore keeps the reservation. At the end of the dip, it must be decided again.
+func TestDriverThatStaysAway(t *testing.T) {
+	t.Parallel()
+	for kind, group := range map[string]string{"a pod": "", "a gang": "g"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			r, p := waitingForDevice(t, group, slice("node-0", "node-0", 0, 1))
+			r.sched.dips.SetDuration(time.Second)
+			withdraw := sync.OnceFunc(func() {
+				r.publish("node-0", nil)
+				r.eventually("the dip is followed", func() bool { return r.isDown("node-0") })
+			})
+			r.sched.recorder = &looking{looks: withdraw}
+			r.sched.releases.review(r.sched.index.KeyOf(p))
+			r.eventually("other room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 1 })
+			if got := r.taken(1); !slices.Equal(got, []string{"dearer"}) {
+				t.Errorf("%v is taken then", got)
+			}
+		})
 	}
 }
 

@@ -254,7 +254,8 @@ func (rs *rooms) requestReview(node string) {
 
 // review releases reservations that do not fit on the nodes with recorded changes. It also reviews
 // nodes whose dips have lasted too long, and releases reservations on nodes that reject the pods.
-// The main loop calls it.
+// Workloads with other reservations on such a node are decided again, because only the filters know
+// whether the pods need a withdrawn device or volume driver. The main loop calls review.
 func (ns *nodeWatch) review(now time.Time) {
 	over := ns.dips.Over(now)
 	for _, node := range over {
@@ -263,7 +264,23 @@ func (ns *nodeWatch) review(now time.Time) {
 	if len(over) > 0 {
 		ns.releaseLost()
 	}
+	for key := range ns.reservedOn(over) {
+		ns.releases.review(key)
+	}
 	ns.rooms.releaseCrowded(ns.rooms.toReview.take(), workload.Key{})
+}
+
+// reservedOn returns the workloads with reservations on any of the nodes.
+func (ns *nodeWatch) reservedOn(nodes []string) sets.Set[workload.Key] {
+	keys := sets.New[workload.Key]()
+	for _, node := range nodes {
+		for _, r := range ns.reserved.On(node) {
+			if key, ok := ns.reserved.KeyOf(r.UID); ok {
+				keys.Insert(key)
+			}
+		}
+	}
+	return keys
 }
 
 // replanOutdated schedules a retry of a workload that was planned with a snapshot older than the

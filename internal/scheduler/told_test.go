@@ -120,7 +120,7 @@ func TestEveryMemberThatFindsNoRoomSaysSo(t *testing.T) {
 			decided := r.sched.clock.Now()
 			r.cycles()
 			r.eventually("the framework has spoken of the leader", r.hasSpoken)
-			r.sched.reporter.tellMembers(decided.Add(engine.ReportDelay - time.Millisecond))
+			r.sched.reporter.ReportMembers(decided.Add(engine.ReportDelay - time.Millisecond))
 			if len(s.all) != 0 {
 				t.Errorf("%v is said at once", s.all)
 			}
