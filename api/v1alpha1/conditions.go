@@ -53,8 +53,8 @@ const (
 	// ReasonNoBound: the PriorityClass of the tree lacks a valid annotation
 	// reprieve.dev/never-seconds.
 	ReasonNoBound = "NoBound"
-	// ReasonLongerToleration: the preemption toleration of the PriorityClass protects the members at
-	// least as long as the mode would.
+	// ReasonLongerToleration: the preemption toleration of the PriorityClass protects the members
+	// for at least the same time as the mode.
 	ReasonLongerToleration = "LongerToleration"
 	// ReasonNoParent: the PodGroup is in no tree.
 	ReasonNoParent = "NoParent"

@@ -35,9 +35,9 @@ func withoutNever(g *Group, reason, why string) Verdict {
 	return Verdict{Reason: reason, Message: fmt.Sprintf("disruptionMode Never of %s has no effect: %s", Title(g.Key), why)}
 }
 
-// NeverWithoutParent returns the verdict on the disruption mode Never of a PodGroup whose tree lacks
-// an ancestor. flaw is the verdict on the tree. No PriorityClass sets the length of the protection
-// then.
+// NeverWithoutParent returns the verdict on the disruption mode Never of a PodGroup whose tree
+// lacks an ancestor. flaw is the verdict on the tree. No PriorityClass sets the length of the
+// protection then.
 func (g *Group) NeverWithoutParent(flaw Verdict) Verdict {
 	return withoutNever(g, flaw.Reason, flaw.Message)
 }

@@ -30,8 +30,8 @@ func (s *sources) never(g *gang.Group) gang.Verdict {
 	return g.ReportNever(flaw, s.boundsOf(workload.PriorityClassName, placed), snapshot.PlacedWithNever(placed))
 }
 
-// boundsOf returns the effect of a PriorityClass on the disruption mode Never, and the effects of
-// the other classes that pods were placed with, in the order of their names.
+// boundsOf returns the effects of PriorityClasses on the disruption mode Never. The given class
+// comes first. The other classes that pods were placed with follow, by name.
 func (s *sources) boundsOf(class string, placed []*corev1.Pod) []gang.Bound {
 	others := sets.New[string]()
 	for _, pod := range placed {

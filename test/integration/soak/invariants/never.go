@@ -28,8 +28,8 @@ func (c *Checker) TreeGone(name types.NamespacedName) {
 	delete(c.trees, name)
 }
 
-// rootOf returns the root of the tree of a PodGroup. It returns nil if a parent is unknown, and if
-// a CompositePodGroup above the PodGroup is evicted as a whole: then the mode Never has no effect.
+// rootOf returns the root of the tree of a PodGroup; nil if a parent is unknown. It is also nil if
+// a CompositePodGroup above the PodGroup is evicted as a whole. The mode Never has no effect then.
 func (c *Checker) rootOf(pg *v1alpha1.PodGroup) (root *v1alpha1.CompositePodGroup) {
 	parent := ptr.Deref(pg.Spec.ParentCompositePodGroupName, "")
 	for range len(c.trees) {
@@ -75,7 +75,7 @@ func (c *Checker) placeTree(pod *corev1.Pod, pg *v1alpha1.PodGroup) {
 
 // neverUntil reports whether the mode Never protects a victim from preemptors with the given
 // priority, and returns the end of the protection. As for tolerations, the current state must
-// protect the victim, and so must the state in which each of its pods got its node.
+// protect the victim, and so must the state at the time when each of its pods got its node.
 func (c *Checker) neverUntil(victim unit, priority int32) (until time.Time, protects bool) {
 	if victim.group == nil || c.neverClassOf(victim.group.PodGroup) == "" {
 		return time.Time{}, false
