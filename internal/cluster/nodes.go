@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -108,17 +109,26 @@ func (o *Placements) IsCurrent(name string, snapshot fwk.SharedLister) bool {
 		return true
 	}
 	info, err := snapshot.NodeInfos().Get(name)
-	if err != nil || info.Node() == nil || info.Node().ResourceVersion != node.ResourceVersion {
+	if err != nil || info.Node() == nil || !isSameVersion(info.Node(), node) {
 		return false
 	}
-	seen := make(map[types.UID]string, len(info.GetPods()))
+	seen := make(map[types.UID]*corev1.Pod, len(info.GetPods()))
 	for _, pi := range info.GetPods() {
-		seen[pi.GetPod().UID] = pi.GetPod().ResourceVersion
+		seen[pi.GetPod().UID] = pi.GetPod()
 	}
 	return !slices.ContainsFunc(o.index.PodsOn(name), func(pod *corev1.Pod) bool {
-		version, ok := seen[pod.UID]
-		return !ok || version != pod.ResourceVersion
+		known, ok := seen[pod.UID]
+		return !ok || !isSameVersion(known, pod)
 	})
+}
+
+// isSameVersion reports whether two objects are the same version of one object. Objects without a
+// resource version are compared by address: the cache and the informers share their objects.
+func isSameVersion[T interface {
+	comparable
+	metav1.Object
+}](a, b T) bool {
+	return a == b || a.GetResourceVersion() != "" && a.GetResourceVersion() == b.GetResourceVersion()
 }
 
 // TurnsAway returns the reason why a node no longer accepts a pod; "" if it does. The reason may be
