@@ -1,6 +1,7 @@
 package dips
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +18,10 @@ import (
 // the reservations are reviewed Duration later.
 const Duration = 10 * time.Second
 
+// settleTime is the time after the end of a dip that the scheduler's cache and its tracker of
+// devices may need to learn of it. A decision in that time may still see the lower offer.
+const settleTime = 2 * time.Second
+
 // Dips records the dips of all nodes. A dip is a drop in allocatable resources or in the offers of
 // device and volume drivers, or a temporary taint, within the last Duration. A dip ends when the
 // node has recovered, when the time has passed, or when the node is deleted. Use [New] to create
@@ -27,6 +32,9 @@ type Dips struct {
 	nodes map[string]nodeDips
 	// seen has the version of each node that was compared last.
 	seen map[string]*corev1.Node
+	// settles has the nodes whose dips ended because they recovered, with the time until which
+	// decisions may not know that.
+	settles map[string]time.Time
 	// latest returns the version of a node in the informer's store, and the present time. The
 	// version is nil if the node does not exist. The store and the framework may have a new version
 	// before the handler calls Follow. nil means that Follow reports all versions.
@@ -79,7 +87,7 @@ func hasTemporaryTaint(node *corev1.Node) bool {
 
 // New returns Dips that last for [Duration].
 func New() *Dips {
-	return &Dips{lasts: Duration, nodes: make(map[string]nodeDips), seen: make(map[string]*corev1.Node), published: make(map[string]Offers), sharedWithdrawn: make(map[sharedKey]sharedWithdrawal)}
+	return &Dips{lasts: Duration, nodes: make(map[string]nodeDips), settles: make(map[string]time.Time), seen: make(map[string]*corev1.Node), published: make(map[string]Offers), sharedWithdrawn: make(map[sharedKey]sharedWithdrawal)}
 }
 
 // Follow records an update of a node from before to after. For a new node, before has no resources
@@ -117,6 +125,7 @@ func (d *Dips) compare(before, after *corev1.Node, now time.Time) {
 	for name := range of.resources {
 		if has, had := after.Status.Allocatable[name], of.resources[name].had; has.Cmp(had) >= 0 {
 			delete(of.resources, name)
+			d.recovers(after.Name, now)
 		}
 	}
 	for name, had := range before.Status.Allocatable {
@@ -133,6 +142,9 @@ func (d *Dips) compare(before, after *corev1.Node, now time.Time) {
 	// If one temporary taint replaces another, keep the start of the first taint.
 	switch {
 	case !hasTemporaryTaint(after):
+		if !of.taintsEnd.IsZero() {
+			d.recovers(after.Name, now)
+		}
 		of.taintsEnd = time.Time{}
 	case !hasTemporaryTaint(before):
 		of.taintsEnd = now.Add(d.lasts)
@@ -140,6 +152,10 @@ func (d *Dips) compare(before, after *corev1.Node, now time.Time) {
 	d.set(after.Name, of)
 	d.compareOffers(after.Name, now)
 }
+
+// recovers records that a dip of a node ends because the node has recovered. The caller holds the
+// lock.
+func (d *Dips) recovers(node string, now time.Time) { d.settles[node] = now.Add(settleTime) }
 
 // set replaces the dips of a node. The caller holds the lock.
 func (d *Dips) set(node string, of nodeDips) {
@@ -155,6 +171,7 @@ func (d *Dips) Forget(node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.nodes, node)
+	delete(d.settles, node)
 	delete(d.seen, node)
 	delete(d.published, node)
 }
@@ -187,6 +204,7 @@ func (d *Dips) Over(now time.Time) (nodes []string) {
 		d.set(node, of)
 	}
 	nodes = append(nodes, d.overShared(now)...)
+	maps.DeleteFunc(d.settles, func(_ string, until time.Time) bool { return !until.After(now) })
 	slices.Sort(nodes)
 	return slices.Compact(nodes)
 }
@@ -220,6 +238,24 @@ func (d *Dips) Without(node *corev1.Node) *corev1.Node {
 func (d *Dips) EndOf(node string) (end time.Time, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.endOf(node)
+}
+
+// SettlesAt returns the time until which decisions must not give up reserved room on a node. It is
+// the end of the last dip, or some time after the node has recovered, because the scheduler's cache
+// may not know that at once. It returns false if decisions see the node as it is.
+func (d *Dips) SettlesAt(node string) (at time.Time, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at, _ = d.endOf(node)
+	if recovered := d.settles[node]; recovered.After(at) {
+		at = recovered
+	}
+	return at, !at.IsZero()
+}
+
+// endOf is EndOf. The caller holds the lock.
+func (d *Dips) endOf(node string) (end time.Time, ok bool) {
 	d.catchUp(node)
 	of := d.nodes[node]
 	end = d.sharedEndOf(node)

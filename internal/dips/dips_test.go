@@ -147,6 +147,12 @@ func TestDipBeforeTheHandler(t *testing.T) {
 	if _, dips := d.EndOf("a"); dips {
 		t.Error("The node has a dip after it has recovered")
 	}
+	if at, ok := d.SettlesAt("a"); !ok || !at.Equal(began.Add(settleTime)) {
+		t.Errorf("Decisions know of the recovery at %v: %t", at, ok)
+	}
+	if d.Over(began.Add(settleTime)); len(d.settles) > 0 {
+		t.Error("The recovery is never forgotten")
+	}
 	other := less.DeepCopy()
 	other.UID, stored = "other", other
 	if _, dips := d.EndOf("a"); dips {

@@ -77,6 +77,7 @@ func (d *Dips) compareOffers(node string, now time.Time) {
 	for name, w := range of.withdrawn {
 		if after[name] >= w.had {
 			delete(of.withdrawn, name)
+			d.recovers(node, now)
 		}
 	}
 	for name, had := range before {

@@ -2,7 +2,6 @@ package dips
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -134,7 +133,15 @@ func (d *Dips) compareShared(now time.Time) {
 	}
 	before, after := d.shared, d.latestShared()
 	d.shared = after
-	maps.DeleteFunc(d.sharedWithdrawn, func(key sharedKey, w sharedWithdrawal) bool { return after[key].count >= w.had })
+	for key, w := range d.sharedWithdrawn {
+		if after[key].count < w.had {
+			continue
+		}
+		delete(d.sharedWithdrawn, key)
+		for _, node := range d.reachedBy(w) {
+			d.recovers(node, now)
+		}
+	}
 	for key, offer := range before {
 		if _, known := d.sharedWithdrawn[key]; !known && after[key].count < offer.count {
 			d.sharedWithdrawn[key] = sharedWithdrawal{withdrawal{had: offer.count, ends: now.Add(d.lasts)}, offer.reach}
@@ -169,10 +176,16 @@ func (d *Dips) overShared(now time.Time) (nodes []string) {
 			continue
 		}
 		delete(d.sharedWithdrawn, key)
-		for name, node := range d.seen {
-			if w.reach.has(node) {
-				nodes = append(nodes, name)
-			}
+		nodes = append(nodes, d.reachedBy(w)...)
+	}
+	return nodes
+}
+
+// reachedBy returns the names of the nodes that a withdrawal affects. The caller holds the lock.
+func (d *Dips) reachedBy(w sharedWithdrawal) (nodes []string) {
+	for name, node := range d.seen {
+		if w.reach.has(node) {
+			nodes = append(nodes, name)
 		}
 	}
 	return nodes

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -98,6 +97,7 @@ func restartsDriver(t *testing.T, before, during *resourceapi.ResourceSlice, gro
 	})
 	r.publish(before.Name, before)
 	r.eventually("the dip is over", func() bool { return !r.isDown("node-0") })
+	// The framework may not know the device yet.
 	r.remove(r.evictor.orders[0].Victims["uid-v"])
 	r.waitBound("p")
 	if n := len(r.evictor.orders); n != 1 {
@@ -105,24 +105,47 @@ func restartsDriver(t *testing.T, before, during *resourceapi.ResourceSlice, gro
 	}
 }
 
-// TestDriverThatStaysAway checks the same preemptor if its driver withdraws the device during a
-// decision, which therefore keeps the reservation. At the end of the dip, it must be decided again.
-func TestDriverThatStaysAway(t *testing.T) {
+// TestDriverDuringADecision checks the same preemptor if its driver withdraws the device, or brings
+// it back, between a decision and the time when the decision is applied.
+func TestDriverDuringADecision(t *testing.T) {
 	t.Parallel()
-	for kind, group := range map[string]string{"a pod": "", "a gang": "g"} {
-		t.Run(kind, func(t *testing.T) {
+	local := slice("node-0", "node-0", 0, 1)
+	for name, c := range map[string]struct{ seen, then *resourceapi.ResourceSlice }{
+		"it withdraws the device":   {seen: local},
+		"it brings the device back": {then: local},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, p := waitingForDevice(t, group, slice("node-0", "node-0", 0, 1))
-			r.sched.dips.SetDuration(time.Second)
-			withdraw := sync.OnceFunc(func() {
-				r.publish("node-0", nil)
-				r.eventually("the dip is followed", func() bool { return r.isDown("node-0") })
-			})
-			r.sched.recorder = &looking{looks: withdraw}
-			r.sched.releases.review(r.sched.index.KeyOf(p))
-			r.eventually("other room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 1 })
-			if got := r.taken(1); !slices.Equal(got, []string{"dearer"}) {
-				t.Errorf("%v is taken then", got)
+			r, p := waitingForDevice(t, "g", local)
+			r.sched.dips.SetDuration(time.Hour)
+			follow := func(s *resourceapi.ResourceSlice) {
+				r.publish("node-0", s)
+				r.eventually("the dips follow", func() bool { return r.isDown("node-0") == (s == nil) })
+			}
+			follow(c.seen)
+			r.snapshot()
+			known := r.sched.placements.Members(key("g"))
+			g, _ := r.groups.Group(key("g"))
+			made, err := r.plugin.decide(t.Context(), r.plugin.gangPreemptor(g, &known))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.then == nil {
+				r.sched.dips.SetDuration(time.Second)
+			}
+			follow(c.then)
+			r.plugin.carryOut(t.Context(), p, made)
+			if at, _ := r.reservedOn(p.UID); at != "node-0" || len(r.evictor.orders) != 1 {
+				t.Fatalf("room is reserved on %q, with %d preemptions", at, len(r.evictor.orders))
+			}
+			if c.then == nil {
+				r.eventually("other room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 1 })
+				return
+			}
+			r.remove(r.evictor.orders[0].Victims["uid-v"])
+			r.waitBound("p")
+			if n := len(r.evictor.orders); n != 1 {
+				t.Errorf("%d preemptions, want 1", n)
 			}
 		})
 	}

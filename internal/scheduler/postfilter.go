@@ -205,8 +205,8 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 		p.sched.retries.activate(pod)
 		return fwk.NewStatus(fwk.Unschedulable, "the framework kept the node for a pod that uses another node or ranks lower; the scheduler retries this pod")
 	case planned && (confinedTo(state) != "" || p.sched.gangs.Next(gangKey(g.Key)) == string(pod.UID)):
-		if ends, dips := p.sched.dips.EndOf(node); dips {
-			p.sched.waits.WaitUntil(gangKey(g.Key), engine.RetryDue, ends)
+		if at, waits := p.sched.dips.SettlesAt(node); waits {
+			p.sched.waits.WaitUntil(gangKey(g.Key), engine.RetryDue, at)
 			return fwk.NewStatus(fwk.Unschedulable, waitsForDip(node))
 		}
 		return p.sched.releases.planFailed(g, pod, "member "+pod.Name+" no longer fits on "+node+": "+statuses.Get(node).Message())
@@ -223,7 +223,7 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 
 // waitsForDip returns the message for a workload that waits for the end of a node's dip.
 func waitsForDip(node string) string {
-	return fmt.Sprintf("waits for node %s, which offers less or is not ready for now", node)
+	return fmt.Sprintf("waits for node %s, which offers less, is not ready or has just recovered", node)
 }
 
 // waitForDip keeps the reservations of a preemptor until a dip ends, and does not apply the

@@ -370,17 +370,17 @@ func isResized(before, now *corev1.Pod) bool {
 		!apiequality.Semantic.DeepEqual(before.Spec.Resources, now.Spec.Resources)
 }
 
-// dipUnder returns a node that has both a dip and a reservation of the preemptor, and the end of
-// the dip. The decision must not be applied then: it would release the reservation, or evict other
-// pods. dipUnder returns "" if the decision may be applied.
-func (rs *rooms) dipUnder(made *cycleDecision) (node string, ends time.Time) {
+// dipUnder returns a node with a reservation of the preemptor that has a dip or has just recovered,
+// and the time of the next decision. The decision must not be applied then: it would release the
+// reservation, or evict other pods. dipUnder returns "" if the decision may be applied.
+func (rs *rooms) dipUnder(made *cycleDecision) (node string, settles time.Time) {
 	if d := made.decision.Outcome; d != core.Preempts && d != core.Infeasible {
 		return "", time.Time{}
 	}
 	for _, r := range rs.reserved.Of(made.pre.key) {
-		end, dips := rs.dips.EndOf(r.Node)
-		if dips && !rs.isCrowdedOut(r) {
-			return r.Node, end
+		at, waits := rs.dips.SettlesAt(r.Node)
+		if waits && !rs.isCrowdedOut(r) {
+			return r.Node, at
 		}
 	}
 	return "", time.Time{}
