@@ -114,7 +114,7 @@ func gangThatPreempts(ctx context.Context, c *cluster) (string, error) {
 	if victims != 1 || kept != 1 {
 		return "", fmt.Errorf("%d gangs are evicted whole and %d run whole, want one each", victims, kept)
 	}
-	return fmt.Sprintf("%d of %d members run. One gang of %d is evicted whole, the other one runs whole.", members, members, members), nil
+	return fmt.Sprintf("%d of %d members run. One of the two running gangs is evicted whole, the other one runs on.", members, members), nil
 }
 
 func gangTooLargeToPreempt(ctx context.Context, c *cluster) (string, error) {

@@ -53,8 +53,8 @@ func (l *backlog) isLedByReady() bool {
 	return len(first) > 0 && (len(yields) == 0 || order(first[0], yields[0]) < 0)
 }
 
-// untried returns the first ready waiter in order whose workload has had no failed turn. It
-// returns nil if there is none.
+// untried returns the first, in order, of the ready waiters whose workloads have had no failed
+// turn; nil if there is none.
 func (l *backlog) untried() *waiter {
 	var first *waiter
 	for _, w := range l[ready].Items {

@@ -189,7 +189,7 @@ func (l *List) IsUnderway(key workload.Key) bool {
 	return l.turns.underway[key] != nil || l.turns.freely.underway[key] != nil
 }
 
-// Enter makes a workload wait for its turn. A workload that waits in the same queue already
+// Enter makes a workload wait for its turn. A workload that is already waiting in the same queue
 // keeps its position.
 func (l *List) Enter(w Waiter, now time.Time) {
 	l.mu.Lock()

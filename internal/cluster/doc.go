@@ -17,9 +17,10 @@
 // limits.
 //
 // The records of workloads are in internal/engine, the quota ledger is in internal/queue, and the
-// terminating pods are in internal/leaving. The caller creates them, the informers and the clock,
-// and passes them in. The layers call back nothing: they retry no workload and write nothing to the
-// API. Only the Ledger changes state outside this package, when it charges a pod to its queue.
+// terminating pods are in internal/leaving. The caller creates these three, the informers and the
+// clock, and passes all of them in. The layers call back nothing: they retry no workload and write
+// nothing to the API. Only the Ledger changes state outside this package, when it charges a pod to
+// its queue.
 //
 // All three types are safe for concurrent use.
 package cluster

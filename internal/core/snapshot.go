@@ -273,8 +273,8 @@ type Preemptor struct {
 	// victims.
 	Cascade CascadeMode `json:"cascade,omitempty"`
 	// Bands are ranges of priorities that count as equal when victims are compared. They are
-	// disjoint and in ascending order. A band must not contain both system-critical priorities,
-	// from 2000000000 on, and lower ones.
+	// disjoint and in ascending order. A band with a system-critical priority, which is
+	// 2000000000 or more, must contain no lower one.
 	Bands []Band `json:"-"`
 	// Devices has, for each of Snapshot.Resources, the milli-devices that one unit of the resource
 	// counts as for lost work. If it is empty, no resource counts as a device.

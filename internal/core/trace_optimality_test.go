@@ -194,8 +194,8 @@ func TestTraceWholeCluster(t *testing.T) {
 	}
 }
 
-// TestTraceBesideGroups adds two things that must not make a decision worse, in any order of
-// victims. One is a group with a pod on each of two nodes; the gang may not evict this group. The
+// TestTraceBesideGroups adds two things that must not make a decision worse. It checks each order
+// of victims. One is a group with a pod on each of two nodes; the gang may not evict this group. The
 // other is a budget that no eviction breaks.
 func TestTraceBesideGroups(t *testing.T) {
 	tr := loadTrace(t)

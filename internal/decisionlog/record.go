@@ -128,7 +128,8 @@ type Result struct {
 	Time time.Time `json:"time,omitzero"`
 	// Error is the cause of GivenUp or Failed. It is empty for other states.
 	Error string `json:"error,omitempty"`
-	// Begun is the number of pods that were evicted although the eviction was given up or failed.
+	// Begun is the number of pods that were already evicted when the preemption was given up or
+	// failed.
 	Begun int `json:"begun,omitempty"`
 }
 

@@ -127,8 +127,8 @@ func evenly(capacity []int, members int) bool {
 	return more <= 0
 }
 
-// drawZones returns a random cluster. Some nodes are full. For each zone, the first result has the
-// number of CPUs of each node that are free or become free by preemption.
+// drawZones returns a random cluster. Some nodes are full. The first result lists by zone
+// and node the number of CPUs that are free or that preemption can free.
 func drawZones(pick func(int, string) int) ([][]int, *drawnCase) {
 	c := &drawnCase{}
 	zones := make([][]int, 1+pick(4, "zones"))

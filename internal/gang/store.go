@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Store holds the groups of one API, as its informer shows them. Lookups must be fast, because each
-// comparison in the scheduler's queue makes some, so they allocate no memory. The zero value is
+// Store holds the groups of one API, as its informer shows them. Each comparison in the scheduler's
+// queue does lookups, so lookups must be fast and allocate no memory. The zero value is
 // ready to use. A Store is safe for concurrent use.
 type Store struct {
 	mu    sync.RWMutex

@@ -23,8 +23,8 @@ func (r *Resolver) MayLead(pod *corev1.Pod) bool {
 }
 
 // Leads returns the number of worker pods that a driver needs, and the workers' PodGroup if they
-// have one. The number is 0 if the driver and its workers are in one gang. Leads returns false for
-// a pod that its object does not define as a driver.
+// have one. The number is 0 if the driver and its workers are in one gang. Leads returns false if
+// the pod's object does not define the pod as a driver.
 func (r *Resolver) Leads(pod *corev1.Pod) (gang.Lead, bool) {
 	settings, ok := r.profiles[pod.Spec.SchedulerName]
 	if _, named := gang.GroupOf(pod); named || !ok {

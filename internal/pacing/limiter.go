@@ -135,8 +135,8 @@ func (l *Limiter) Begin(ctx context.Context, class Class) error {
 	defer l.mu.Unlock()
 	select {
 	case <-turn:
-		// The call was started just as ctx ended, so its caller will not make it. Start another
-		// call in its place.
+		// The limiter let the call go just as ctx ended, so the caller will not make the call. Let
+		// another call go instead.
 		l.stop(class)
 		l.letGo()
 	default:

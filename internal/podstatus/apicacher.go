@@ -13,7 +13,7 @@ import (
 var _ fwk.APICacher = (*Writer)(nil)
 
 // PatchPodStatus records the status that the framework sets for a pod. The status is the reason why
-// the pod is not scheduled, or its node while it waits for other pods. The channel has a nil error
+// the pod is not scheduled, or the node that is nominated for the pod. The channel has a nil error
 // at once, before the status is written.
 func (w *Writer) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
 	w.note(pod, conditions, nominating)
@@ -65,8 +65,8 @@ func (w *Writer) note(pod *corev1.Pod, conditions []*corev1.PodCondition, nomina
 	}
 }
 
-// BindPod binds a pod and returns when the call is complete. The Writer writes no status of the pod
-// after its binding, even if a goroutine that does not know of the binding records one.
+// BindPod binds a pod and returns when the call is complete. After that, the Writer writes no
+// status of the pod. It ignores a status from a goroutine that has not seen the binding.
 func (w *Writer) BindPod(binding *corev1.Binding) (<-chan error, error) {
 	s := w.claimForBinding(binding)
 	defer w.release(s)

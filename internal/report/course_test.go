@@ -34,8 +34,8 @@ func since(s report.Stop, minute int) report.Stop {
 	return s
 }
 
-// TestWaiting checks that a workload waits at the end if its last decision has no recorded end of
-// the wait.
+// TestWaiting checks that a workload is shown as waiting when the record stops, if the record does
+// not say when the wait after its last decision ended.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -13,8 +13,8 @@
 // because added nodes would not help.
 //
 // The number of calls is bounded. A tick reports to at most a hundred members of gangs, and to at
-// most a hundred single pods. A gang without room
-// gets its first report after a delay, and further reports only at intervals; internal/engine has
-// the times. The package has no state of its own: the records in internal/engine have the verdicts
-// and the times of the reports. It retries no workload.
+// most a hundred single pods. A gang without room gets its first report after a delay, and further
+// reports only at intervals; internal/engine has the times. The package has no state of its own:
+// the records in internal/engine have the verdicts and the times of the reports. It retries no
+// workload.
 package reporter

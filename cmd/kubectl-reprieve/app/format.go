@@ -122,7 +122,7 @@ func unpainted(text string) string {
 	}
 }
 
-// repainted puts the marks of colours in the cells back into a line of a table.
+// repainted adds the colours of the cells to a line of a table that lacks them.
 func repainted(line string, cells []string) string {
 	var out strings.Builder
 	for _, cell := range cells {

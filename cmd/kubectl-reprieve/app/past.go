@@ -152,7 +152,7 @@ const (
 	sourceEvent = "event"
 )
 
-// accordingToEvent is the remark on a happening that only an event reports.
+// accordingToEvent marks an entry whose only source is a Kubernetes Event.
 const accordingToEvent = "according to an event"
 
 // trust returns the rank of the source of a happening. A more trusted source has a higher rank.
