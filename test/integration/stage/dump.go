@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // manyEvents is the greatest number of events in a dump.
@@ -37,9 +36,7 @@ func (s *Stage) clear() {
 	errs := []error{
 		s.Kube.CoreV1().Pods(s.Namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
 		s.Kube.CoreV1().Nodes().DeleteCollection(ctx, now, mine),
-	}
-	for _, pg := range s.allGroups(ctx) {
-		errs = append(errs, client.IgnoreNotFound(s.Objects.Delete(ctx, pg)))
+		s.clearGroups(ctx),
 	}
 	if err := errors.Join(errs...); err != nil {
 		s.Errorf("clear the namespace: %v", err)

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -222,6 +223,26 @@ func (s *Stage) allGroups(ctx context.Context) []client.Object {
 		}
 	}
 	return out
+}
+
+// clearGroups deletes all PodGroups of the namespace, with one request for each API. A version of
+// Kubernetes without one of the APIs is no error.
+func (s *Stage) clearGroups(ctx context.Context) error {
+	kinds := []client.Object{&v1alpha1.PodGroup{}}
+	if s.kubernetes.WorkloadAPI != "" {
+		theirs := &unstructured.Unstructured{}
+		theirs.SetAPIVersion(native.Group + "/" + s.kubernetes.WorkloadAPI)
+		theirs.SetKind("PodGroup")
+		kinds = append(kinds, theirs)
+	}
+	var errs []error
+	for _, kind := range kinds {
+		err := s.Objects.DeleteAllOf(ctx, kind, client.InNamespace(s.Namespace))
+		if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // RemoveGroup deletes a PodGroup. A PodGroup with finalizers exists until they are removed.
