@@ -16,8 +16,8 @@ const (
 	// The order of queues includes the workload's request until the turn has taken longestTurn.
 	patience, longestTurn = time.Second, 10 * time.Second
 	// turnLull is the time to wait for another arrival before turns begin, so that workloads
-	// retried by one event are ordered together. The wait lasts at most longestLull. There is a
-	// wait only after no turn has begun for longestLull.
+	// retried by one event are ordered together. The wait lasts at most longestLull. It begins only
+	// if no workload waits yet and no turn has begun during the last longestLull.
 	turnLull, longestLull = 10 * time.Millisecond, 200 * time.Millisecond
 	// firstRest and longestRest are the shortest and the longest back-off after failed turns. The
 	// back-off doubles with each failure. During firstRest, all other work precedes the workload.

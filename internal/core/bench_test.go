@@ -68,8 +68,8 @@ func gangCluster(b *testing.B, nodes, priorities int) *Cluster {
 	})
 }
 
-// groupCluster returns the cluster of the benchmark "groups": nodes with 8 pods each, in groups of
-// size pods.
+// groupCluster returns the cluster of the benchmark "groups": nodes with 8 pods each. The parameter
+// size is the number of pods in a group.
 func groupCluster(b *testing.B, nodes, size int) *Cluster {
 	groups := make([]*Group, nodes*8/size)
 	for g := range groups {

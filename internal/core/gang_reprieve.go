@@ -16,11 +16,11 @@ type reprieving struct {
 }
 
 // run restores units of pool, which is sorted by importance. A unit stays restored if all members
-// still have room. The result lists the units that stay removed, most important first. Units whose
-// eviction would break a disruption budget are restored first.
+// still have room. The result lists the units that stay removed, most important first.
 //
-// The units in chosen have the room that the members use. The search expects that all other units
-// can be restored, and tries them together first.
+// The units in chosen have the room that the members use. First, run tries to restore all other
+// units together. Then it tries the units that are still removed one by one. Units whose eviction
+// would break a disruption budget come first in this second step.
 func (r *reprieving) run(pool, chosen []int32) []int32 {
 	isChosen := make(map[int32]bool, len(chosen))
 	for _, u := range chosen {

@@ -43,8 +43,8 @@ func noVictims() Score {
 	return Score{HighestPriority: math.MinInt32, EarliestStart: math.MaxInt64}
 }
 
-// priorityOffset is the constant that is added to each priority in PrioritySum. It makes every term
-// positive, so an additional victim never lowers the sum.
+// priorityOffset is the constant that is added to each priority in PrioritySum. No term is then
+// negative, so an additional victim never lowers the sum.
 const priorityOffset = int64(math.MaxInt32) + 1
 
 // plus returns the score with one more unit, except for its effect on budgets. pods is the number

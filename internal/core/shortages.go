@@ -12,10 +12,11 @@ import (
 // mostSizes is the maximum number of sizes of members that Shortages considers, for each resource.
 const mostSizes = 8
 
-// Shortages returns the shortages of a decision. The pods are victims and terminating pods on the
-// members' nodes. Only the capacity of these nodes counts, for each resource separately. So the
-// preemptor may have no room although no shortage is left. While any shortage is left, it certainly
-// has no room for minCount members on these nodes, even if members exchange their nodes.
+// Shortages returns the shortages of a decision. The pods in a shortage are victims and terminating
+// pods on the members' nodes. Only the capacity of these nodes counts, for each resource
+// separately. So the preemptor may have no room although no shortage is left. As long as any
+// shortage is left, the preemptor certainly has no room for minCount members on these nodes, even
+// if members exchange their nodes.
 //
 // For each size of a member, the check counts the members that are at least as large. The preemptor
 // may start without its surplus, and any member may be part of the surplus. All other members of

@@ -143,10 +143,11 @@ func (v *problem) undivided(domains []int32) bool {
 	return first >= 0 && !slices.ContainsFunc(v.c.byName, func(n int32) bool { return domains[n] != first })
 }
 
-// confinements returns the confinements that restrict each gathering to one domain with enough
-// room. Domains without members come first, sorted by room, the least first. The last result is
-// nil, for no restriction: members may join running pods in several domains. If the gatherings may
-// use separate domains (scattered), nil is the only result.
+// confinements returns a confinement for each domain where the first gathering has enough room. For
+// the other gatherings, it has the domains around this domain. Domains without members come first,
+// sorted by room, the least first. The last result is nil, for no restriction: running pods in
+// several domains may satisfy the members' affinity. If the gatherings may use separate domains
+// (scattered), nil is the only result.
 func (t *simulation) confinements(ws []want) []confinement {
 	gs := t.gatherings(ws)
 	if len(gs) == 0 || scattered(gs) {

@@ -194,9 +194,9 @@ func TestTraceWholeCluster(t *testing.T) {
 	}
 }
 
-// TestTraceBesideGroups adds two things that must not make a decision worse. It checks each order
-// of victims. One is a group with a pod on each of two nodes; the gang may not evict this group. The
-// other is a budget that no eviction breaks.
+// TestTraceBesideGroups checks each order of victims, with two additions that must not make a
+// decision worse. The first is two groups that the gang may not evict, each with a pod on each of
+// the same two nodes. The second is a budget that no eviction breaks.
 func TestTraceBesideGroups(t *testing.T) {
 	tr := loadTrace(t)
 	for words, order := range traceOrders() {

@@ -216,8 +216,8 @@ func (d *Bounds) ahead(pod *corev1.Pod, counting func(scope) []countingDriver) (
 	return gang.Verdict{Reason: v1alpha1.ReasonDriversWithoutWorkers, Message: messageOf(of, bound, ahead, until)}, until
 }
 
-// endOf returns the latest time when the given number of drivers stop counting for the bound.
-// Events may make them stop earlier. The result is zero if the time is not known.
+// endOf returns the time when the given number of drivers no longer count for the bound. Events may
+// make them stop earlier. The result is zero if the time is not known.
 func endOf(drivers []countingDriver, count int) time.Time {
 	var ends []time.Time
 	for i := range drivers {

@@ -416,8 +416,9 @@ func TestEvictionOfVictimsThatAreNotBound(t *testing.T) {
 	}
 }
 
-// TestEarlierIntentsStay checks that the pods of an earlier intent that is not complete stay in the
-// intent.
+// TestEarlierIntentsStay checks an eviction that fails after its intent was written. Pods that are
+// only in an earlier, incomplete intent stay in the intent. The pods of the failed eviction are
+// removed from it.
 func TestEarlierIntentsStay(t *testing.T) {
 	t.Parallel()
 	before := group("g")

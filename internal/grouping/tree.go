@@ -187,8 +187,9 @@ func (r *Resolver) treeOf(o *object) Group {
 	return out
 }
 
-// treePlan returns the plan that defines the tree of an object. That is the current plan or, if it
-// has no tree, the plan with a tree that the first replica by name keeps.
+// treePlan returns the plan that defines the tree of an object: the current plan if it has a tree.
+// Otherwise, it returns the first kept plan with a tree, in the order of the replicas' names. If no
+// plan has a tree, it returns the current plan.
 func (o *object) treePlan() *plan {
 	if o.plan.tree {
 		return o.plan

@@ -413,8 +413,9 @@ func preempting(t *testing.T) (*rig, *corev1.Pod) {
 	return r, p
 }
 
-// TestNominationsThatOutliveTheirRoom checks a reservation that ends before the API has the
-// nomination. When the order ends, the nomination in the API is deleted.
+// TestNominationsThatOutliveTheirRoom checks a reservation that ends while its eviction is under
+// way. The eviction may still write the nomination to the API. So the scheduler deletes the
+// nomination when the eviction fails.
 func TestNominationsThatOutliveTheirRoom(t *testing.T) {
 	t.Parallel()
 	r, p := preempting(t)

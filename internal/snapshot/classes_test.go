@@ -141,7 +141,7 @@ func claimFor(pod *corev1.Pod) *corev1.PersistentVolumeClaim {
 }
 
 // TestSharedClaims checks that pods that share one claim are not equal to pods with separate
-// claims. Only pods that share a claim depend on its node.
+// claims. If pods share a claim, the node of one pod may limit the nodes of the others.
 func TestSharedClaims(t *testing.T) {
 	t.Parallel()
 	claims := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})

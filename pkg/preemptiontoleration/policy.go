@@ -17,10 +17,9 @@ const (
 	// AnnotationMinimumPreemptablePriority is the lowest priority that may preempt pods of the
 	// class at any time. The value is an int32. It defaults to the value of the class plus 1.
 	AnnotationMinimumPreemptablePriority = "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority"
-	// AnnotationTolerationSeconds is the length of the toleration in seconds, an int64. A pod of
-	// the class tolerates preemption by priorities below the minimum until that time has passed
-	// since the pod was scheduled. The default 0 means no toleration. A negative value means
-	// forever.
+	// AnnotationTolerationSeconds is the length of the toleration in seconds, an int64. For this
+	// time after a pod of the class was scheduled, priorities below the minimum cannot preempt the
+	// pod. The default 0 means no toleration. A negative value means forever.
 	AnnotationTolerationSeconds = "preemption-toleration.scheduling.x-k8s.io/toleration-seconds"
 	// AnnotationNeverSeconds is the length of the toleration of the PodGroups of the class that
 	// have disruptionMode Never, in seconds. It is an annotation of Reprieve, not of the proposal.
@@ -34,8 +33,7 @@ const maxSeconds = int64(math.MaxInt64 / time.Second)
 // Forever returns a time in the distant future. It is the end of a toleration that never ends.
 func Forever() time.Time { return time.Unix(1<<62, 0) }
 
-// Policy is the preemption toleration of one PriorityClass. A nil Policy means that pods tolerate
-// no preemption.
+// Policy is the preemption toleration of one PriorityClass. A nil Policy protects no pods.
 type Policy struct {
 	// MinimumPreemptablePriority is the lowest priority that may preempt pods of the class at any
 	// time.
@@ -50,8 +48,8 @@ type Policy struct {
 // priorities that users may define.
 const SystemCriticalPriority int32 = 2_000_000_000
 
-// MissingClass returns the policy of pods whose PriorityClass does not exist. They tolerate
-// preemption by every priority below SystemCriticalPriority, forever.
+// MissingClass returns the policy of pods whose PriorityClass does not exist. No priority below
+// SystemCriticalPriority can preempt them.
 func MissingClass() *Policy {
 	return &Policy{MinimumPreemptablePriority: SystemCriticalPriority, TolerationSeconds: -1}
 }

@@ -45,7 +45,8 @@ var errNotSynced = errors.New("handlers are not fully synchronized")
 // Without a secure port, serve does nothing.
 //
 // The library's own server cannot be extended. serve disables it, and installs the same handlers in
-// the same order. The handlers in own follow, behind the same authentication and authorization.
+// the same order. Then it installs the handlers in the map own. All handlers are behind the same
+// authentication and authorization.
 //
 // The caller closes leading when the process becomes the leader. /livez fails while stalled returns
 // an error.

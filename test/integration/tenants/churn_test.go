@@ -32,9 +32,9 @@ const (
 // on this machine while the tenant changes nothing.
 func bearable(calm time.Duration) time.Duration { return max(soon, 10*calm) }
 
-// changing makes changes as the tenant until the test ends, as fast as the API server answers.
-// Several clients make them at the same time. changing returns after manyChanges changes. A change
-// of an object that no longer exists does not count.
+// changing starts several clients that make changes as the tenant until the test ends, as fast as
+// the API server answers. changing returns as soon as manyChanges changes have succeeded. A change
+// that fails because of a conflict, or because its object no longer exists, does not count.
 func (e *env) changing(change func(ctx context.Context, n int) error) {
 	e.Helper()
 	ctx, stop := context.WithCancel(e.Context())
