@@ -45,9 +45,10 @@ type Stage struct {
 	Explain func() string
 	// explained is true if the failure has been described.
 	explained bool
-	// begun is the start time of the test. repeated maps the name of a scheduler to its number of
-	// repeated plans before the test.
+	// begun is the start time of the test. audited is the size of the audit log at this time, in
+	// bytes. repeated maps the name of a scheduler to its number of repeated plans before the test.
 	begun    time.Time
+	audited  int64
 	repeated map[string]float64
 }
 
@@ -126,7 +127,7 @@ func on(t *testing.T, run *playground.Playground) *Stage {
 func (s *Stage) For(t *testing.T) *Stage {
 	t.Helper()
 	out := *s
-	out.T, out.explained, out.begun = t, false, time.Now()
+	out.T, out.explained, out.audited, out.begun = t, false, s.auditSize(), time.Now()
 	return &out
 }
 

@@ -69,16 +69,18 @@ func (s *Stage) settles() {
 	}
 }
 
-// comeToRest waits until no scheduler has written anything for the duration quiet. It returns an
-// error if that takes longer than settling.
+// comeToRest waits until no scheduler has written anything for the duration quiet, from now on. It
+// returns an error if that takes longer than settling.
 func (s *Stage) comeToRest() error {
 	begun, end := time.Now(), time.Now().Add(settling)
+	// Do not parse the earlier part of the log, because it can be large.
+	audited := s.auditSize()
 	for {
-		writes, err := s.writes(nil)
+		writes, err := s.writes(audited)
 		if err != nil {
 			return fmt.Errorf("whether it settles is not known: %w", err)
 		}
-		since := s.begun
+		since := begun
 		if n := len(writes); n > 0 && writes[n-1].at.After(since) {
 			since = writes[n-1].at
 		}
@@ -94,9 +96,9 @@ func (s *Stage) comeToRest() error {
 }
 
 // Unauthorized returns an error that names the writes of the scheduler that its rights do not
-// permit. It returns nil if there are none.
+// permit, since the start of the playground. It returns nil if there are none.
 func (s *Stage) Unauthorized() error {
-	writes, err := s.writes([]byte(`"authorization.k8s.io/decision":"forbid"`))
+	writes, err := s.writes(0, `"authorization.k8s.io/decision":"forbid"`)
 	if err != nil {
 		return err
 	}
@@ -114,19 +116,15 @@ func (s *Stage) saysNothingTwice() {
 	if s.Failed() {
 		return
 	}
-	// Parse only the lines of this namespace, because the log has the writes of all tests.
-	writes, err := s.writes(fmt.Appendf(nil, "%q:%q", "namespace", s.Namespace))
+	// Parse only the lines of this namespace and the bindings, because the log has the writes of
+	// all tests.
+	writes, err := s.writes(s.audited, fmt.Sprintf("%q:%q", "namespace", s.Namespace), "/binding")
 	if err != nil {
 		s.Errorf("what has been written is not known: %v", err)
 		return
 	}
-	others, err := s.writes([]byte("/binding"))
-	if err != nil {
-		s.Errorf("what others have bound is not known: %v", err)
-		return
-	}
 	said, most := make(map[string]int), mostAlike+int(time.Since(s.begun)/alikePause)
-	for _, w := range others {
+	for _, w := range writes {
 		if w.namespace != s.Namespace && w.at.After(s.begun) && strings.HasSuffix(w.what, "/binding") {
 			most++
 		}
@@ -164,9 +162,18 @@ func last(writes []write, period time.Duration) string {
 // resource versions.
 var changing = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"|"resourceVersion":"\d+"`)
 
-// writes returns the recorded writes, the oldest first. It skips the lines of the audit log that do
-// not contain words.
-func (s *Stage) writes(words []byte) ([]write, error) {
+// auditSize returns the present size of the audit log in bytes; 0 if there is no log.
+func (s *Stage) auditSize() int64 {
+	info, err := os.Stat(s.Run.AuditLog())
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// writes returns the writes in the audit log from an offset in bytes, the oldest first. It skips
+// the lines that contain none of the words. Without words, it returns all writes.
+func (s *Stage) writes(from int64, words ...string) ([]write, error) {
 	file, err := os.Open(s.Run.AuditLog())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -175,8 +182,14 @@ func (s *Stage) writes(words []byte) ([]write, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
+	// A log that is smaller than the offset is a new file.
+	if from <= s.auditSize() {
+		if _, err := file.Seek(from, io.SeekStart); err != nil {
+			return nil, fmt.Errorf("read the audit log: %w", err)
+		}
+	}
 	var out []write
-	reader := bufio.NewReader(file)
+	reader := bufio.NewReaderSize(file, 1<<20)
 	for {
 		line, err := reader.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
@@ -186,7 +199,7 @@ func (s *Stage) writes(words []byte) ([]write, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the audit log: %w", err)
 		}
-		if !bytes.Contains(line, words) || !bytes.Contains(line, []byte(writer)) {
+		if !containsAny(line, words) || !bytes.Contains(line, []byte(writer)) {
 			continue
 		}
 		var e auditv1.Event
@@ -198,6 +211,11 @@ func (s *Stage) writes(words []byte) ([]write, error) {
 		}
 		out = append(out, writeOf(&e))
 	}
+}
+
+// containsAny reports whether a line contains any of the words, or there are no words.
+func containsAny(line []byte, words []string) bool {
+	return len(words) == 0 || slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(line, []byte(word)) })
 }
 
 // isWrite reports whether an audit event is a write. It excludes Leases, which are renewed
