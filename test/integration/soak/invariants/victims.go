@@ -1,9 +1,11 @@
 package invariants
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -126,8 +128,28 @@ func (c *Checker) judgeProtections(at time.Time, by preemptor, taker, victim uni
 		return
 	}
 	if least := c.minRuntime(victim.queue(), reclaim); at.Before(started.Add(least - c.bounds.Rounding)) {
-		c.violate(ProtectionBroken, at, "%s goes for %s %s after %v, and queue %s guarantees %v", what, by.kind, by.name, at.Sub(started).Round(time.Millisecond), victim.queue(), least)
+		c.violate(ProtectionBroken, at, "%s goes for %s %s after %v, and queue %s guarantees %v%s", what, by.kind, by.name, at.Sub(started).Round(time.Millisecond), victim.queue(), least, c.describe(victim))
 	}
+}
+
+// describe lists the pods of a victim: when each got its node and when it was deleted, and the
+// terms in its seal.
+func (c *Checker) describe(victim unit) string {
+	pods := []*corev1.Pod{victim.pod}
+	if victim.group != nil {
+		pods = c.members(victim.group)
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	var text strings.Builder
+	for _, pod := range pods {
+		at, _ := scheduledAt(pod)
+		fmt.Fprintf(&text, "; %s: created %s, scheduled %s, phase %s", pod.Name, pod.CreationTimestamp.UTC().Format(time.TimeOnly), at.UTC().Format(time.TimeOnly), pod.Status.Phase)
+		if pod.DeletionTimestamp != nil {
+			fmt.Fprintf(&text, ", deleted until %s", pod.DeletionTimestamp.UTC().Format(time.TimeOnly))
+		}
+		fmt.Fprintf(&text, ", placed as %s", pod.Annotations[v1alpha1.AnnotationPlacedAs])
+	}
+	return text.String()
 }
 
 // find returns the current state of a preemptor. It returns false if the preemptor does not exist.
