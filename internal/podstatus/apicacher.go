@@ -33,7 +33,7 @@ func (w *Writer) Bound(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if s := w.slots[uid]; s != nil {
-		s.bound = true
+		s.bound, s.shown = true, true
 	}
 }
 
@@ -79,7 +79,7 @@ func (w *Writer) BindPod(binding *corev1.Binding) (<-chan error, error) {
 	defer w.mu.Unlock()
 	// If the binding failed, the framework records the reason as the next status.
 	s.conditions, s.saying = nil, nil
-	s.bound = err == nil
+	s.bound = err == nil || s.shown
 	return finished(err), nil
 }
 

@@ -44,6 +44,8 @@ type slot struct {
 	// bound is true from the start of the pod's binding. No status is written while it is true. A
 	// failed binding sets it to false.
 	bound bool
+	// shown is true once the informer has shown the pod on a node.
+	shown bool
 	// users is the number of open claims and workers that use the slot. used is the time of the
 	// last use.
 	users int

@@ -545,6 +545,27 @@ func TestAnswerThatIsLost(t *testing.T) {
 	}, pod)
 }
 
+// TestBoundDuringABindingThatFails checks a binding that succeeds in the API server, while its
+// answer is lost. The informer reports the bound pod before the call ends. After that, no status of
+// the pod may be written.
+func TestBoundDuringABindingThatFails(t *testing.T) {
+	pod := newPod("p")
+	in(t, func(b *bench) {
+		b.answering(func(call string) error {
+			if call == "bind p" {
+				b.writer.Bound(pod.UID)
+				return errors.New("connection reset by peer")
+			}
+			return nil
+		})
+		if err := b.bind(pod); err == nil {
+			t.Error("The binding reports no error")
+		}
+		b.says(pod, "connection reset by peer", to(""))
+		b.expect("bind p")
+	}, pod)
+}
+
 // TestStatusThatOthersWrite checks that the status in the scheduler's cache takes precedence again
 // when memory has passed since the Writer's last write.
 func TestStatusThatOthersWrite(t *testing.T) {
