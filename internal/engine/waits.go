@@ -127,6 +127,13 @@ func (w *Waits) Mark() Mark {
 	return w.events
 }
 
+// HasEnded reports whether a cause has ended since the mark.
+func (w *Waits) HasEnded(c Cause, since Mark) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ended[c] > since
+}
+
 // Wait records that a workload waits for the end of a cause. If the cause has ended since the mark,
 // Wait records nothing and returns false. The caller can then retry the workload.
 func (w *Waits) Wait(key workload.Key, c Cause, since Mark) bool {

@@ -72,3 +72,48 @@ func TestMemberThatComesWhileAGangIsDecided(t *testing.T) {
 	r.create(pod("large", "g", "2", 0))
 	r.eventually("the small member is placed", func() bool { r.cycles(); return r.nodeOf("small") != "" })
 }
+
+// TestRoomFreedBetweenFilterAndDecision checks a single pod that Filter rejects because of a
+// reservation. The reservation ends after Filter, and before PostFilter decides. The decision then
+// finds free room, so the pod must be retried: no later event does that.
+func TestRoomFreedBetweenFilterAndDecision(t *testing.T) {
+	t.Parallel()
+	for name, during := range map[string]bool{"before the cycle": false, "between Filter and the decision": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := &looking{looks: func() {}}
+			r := newRigOn(t, clientWith(nodes(2, "1")...), noGroups(), schedulerYAML, nil, func(in *Inputs) { in.Recorder = l })
+			r.gangOf("h", 2, 10)
+			r.create(on(pod("v", "", "1", 0), "node-1"))
+			// The priority of the members themselves is low. So the framework does not retry p when
+			// their nominations are removed from the API.
+			r.create(members("h", 2, "1", 0)...)
+			r.eventually("room is reserved", func() bool {
+				r.cycles()
+				return len(r.sched.reserved.On("node-0")) == 1 && len(r.sched.reserved.On("node-1")) == 1
+			})
+			ends := func() {
+				r.groups.drop(key("h"))
+				r.sched.GroupChanged(key("h"))
+				if !r.sched.reserved.Empty() {
+					t.Error("Room is still reserved")
+				}
+			}
+			tried := false
+			if during {
+				l.looks = func() {
+					l.looks = func() {}
+					tried = true
+					ends()
+				}
+			} else {
+				ends()
+			}
+			r.create(pod("p", "", "1", 5))
+			r.eventually("it is on the free node", func() bool { r.cycles(); return r.nodeOf("p") == "node-0" })
+			if tried != during {
+				t.Errorf("A decision was made during the release: %t, want %t", tried, during)
+			}
+		})
+	}
+}

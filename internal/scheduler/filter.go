@@ -29,6 +29,8 @@ type seeker struct {
 	apart bool
 	// kept is the room for lost members of other gangs, which this pod must not use.
 	kept []*engine.Reservation
+	// mark is the state of the waiting list before Filter reads the reservations.
+	mark engine.Mark
 	workload.Standing
 	request fwk.Resource
 	// ignored are the requested resources that the profile's resource filter does not check.
@@ -49,6 +51,7 @@ func (p *Plugin) restrictFilter(state fwk.CycleState, pod *corev1.Pod, but ...fu
 		return fwk.AsStatus(err)
 	}
 	s := seekerOf(pi, p.sched.ledger.StandingOf(pod), p.resources)
+	s.mark = p.sched.waits.Mark()
 	for _, say := range but {
 		say(s)
 	}
@@ -75,6 +78,16 @@ func wasKeptOut(state fwk.CycleState) bool {
 	}
 	s, ok := data.(*seeker)
 	return ok && len(s.kept) > 0
+}
+
+// roomFreedSince reports whether a reservation has ended since the pod of a cycle was filtered.
+func (p *Plugin) roomFreedSince(state fwk.CycleState) bool {
+	data, err := state.Read(seekerKey)
+	if err != nil {
+		return false
+	}
+	s, ok := data.(*seeker)
+	return ok && p.sched.waits.HasEnded(engine.Reserved, s.mark)
 }
 
 // seekerOf returns the seeker of a pod. resources selects the resources that the profile's filter
