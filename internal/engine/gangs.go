@@ -16,6 +16,8 @@ type Gangs struct {
 	touched, degraded, lost, ended, kept, placing, reported, raising index
 	// mayLack is true while the index degraded or the index lost is not empty.
 	mayLack atomic.Bool
+	// leads is true once this process is the leader; see [Gangs.Lead].
+	leads bool
 	// clock is a counter that orders the changes of members and the looks at them. begun is the
 	// number of runs that have started.
 	clock, begun uint64

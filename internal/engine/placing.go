@@ -327,7 +327,7 @@ func (gs *Gangs) PlannedMembers(key workload.Key) (members []UID) {
 func (gs *Gangs) Settled(key workload.Key, member UID) (planned bool) {
 	gs.changeKnown(key, func(g *gang) {
 		_, planned = g.placing.planned[member]
-		g.placing.drop(member)
+		g.drop(member, gs.now)
 	})
 	return planned
 }
@@ -339,16 +339,25 @@ func (gs *Gangs) MemberLeaves(key workload.Key, member UID) (disturbed bool) {
 		_, planned := g.placing.planned[member]
 		_, reserved := g.placing.reserved[member]
 		disturbed = planned || reserved || g.placing.leader == member
-		g.placing.drop(member)
+		g.drop(member, gs.now)
 	})
 	return disturbed
 }
 
 // drop removes a member from the plan, from the lead and from the reserved members.
-func (p *placing) drop(member UID) {
-	p.unplan(member)
-	p.unlead(member)
-	delete(p.reserved, member)
+func (g *gang) drop(member UID, now func() uint64) {
+	g.placing.unplan(member)
+	g.placing.unlead(member)
+	g.unreserve(member, now)
+}
+
+// unreserve makes a member no longer reserved. The members that have nodes then need a look: they
+// may have lost the member; see [Group.wasBound].
+func (g *gang) unreserve(member UID, now func() uint64) {
+	if _, ok := g.placing.reserved[member]; ok {
+		delete(g.placing.reserved, member)
+		g.touches(now())
+	}
 }
 
 // release drops the rest of a plan, and makes the given member no longer reserved. It returns the
@@ -361,7 +370,7 @@ func (gs *Gangs) release(key workload.Key, member UID) (planned []UID) {
 	gs.transit(key, func(g *gang) {
 		planned = g.placing.order
 		g.placing.planned, g.placing.order = nil, nil
-		delete(g.placing.reserved, member)
+		g.unreserve(member, gs.now)
 	})
 	return planned
 }

@@ -135,10 +135,11 @@ func TestGangsForgetsWhatIsOver(t *testing.T) {
 	key := testGang
 	cases := map[string]func(*testGangs){
 		"a leader that has gone": func(r *testGangs) { r.Admit(key, "a", anybody); r.MemberLeaves(key, "a") },
-		"a plan that was carried out": func(r *testGangs) {
+		"a plan that was carried out, after a look": func(r *testGangs) {
 			r.SetPlan(key, []Assignment{{"a", "n"}})
 			r.Reserve(key, "a", "n")
 			r.Settled(key, "a")
+			look(r, &Group{UID: "g", MinCount: 1}, nil, at(1))
 		},
 		"a plan that was taken back":   func(r *testGangs) { r.SetPlan(key, []Assignment{{"a", "n"}}); r.Release(key, "b") },
 		"a late reservation":           func(r *testGangs) { r.Leaves(key); r.Reserve(key, "a", "n"); r.Release(key, "a") },

@@ -58,6 +58,9 @@ type run struct {
 	// few members run.
 	// lost is true if a member lost its place since the last look.
 	touched, lost bool
+	// settled is true if this process leads, and no member was assumed without a node during the
+	// last look.
+	settled bool
 	// stale is the value that [Gangs.GoesStale] recorded last.
 	stale bool
 }
@@ -73,6 +76,10 @@ type Group struct {
 	Start, DegradedSince time.Time
 	// Scheduled is true if the status reports that minCount members have a node.
 	Scheduled bool
+	// UnscheduledSince is the time since when the status reports that too few members have a node,
+	// or reports nothing. It is zero if the status reports enough members, or describes an older
+	// spec.
+	UnscheduledSince time.Time
 	// Ambiguous is true if two APIs have a group with this name.
 	Ambiguous bool
 	// Parts divides a gang whose members cannot all replace each other; nil for other groups.
@@ -123,8 +130,11 @@ func (m *Member) ran() bool { return m.Running || m.Succeeded }
 
 // Touch records that members of a group were created, deleted or changed.
 func (gs *Gangs) Touch(key workload.Key) {
-	gs.change(key, func(g *gang) { g.run.touched, g.changedAt = true, gs.now() })
+	gs.change(key, func(g *gang) { g.touches(gs.now()) })
 }
+
+// touches records a change of the members at a value of Gangs.clock.
+func (g *gang) touches(now uint64) { g.run.touched, g.changedAt = true, now }
 
 // Lost records that a member of a group has lost its place, or is about to lose it.
 func (gs *Gangs) Lost(key workload.Key) {
@@ -230,6 +240,7 @@ func (gs *Gangs) EndLook(key workload.Key, look uint64, of *Group, placed []Memb
 			return
 		}
 		isNew := !g.run.known || g.run.group != of.UID
+		g.run.settled = gs.leads && !changed && len(g.placing.reserved) == 0
 		before := g.run.follow(of, placed, now)
 		if out, moved = g.run.Run, g.run.hasMoved(&before); !out.Clock.Equal(before.Clock) {
 			if gs.begun++; !isNew {
@@ -251,7 +262,7 @@ func (r *run) follow(g *Group, placed []Member, now time.Time) (before Run) {
 	if isNew {
 		*r = run{
 			Run: Run{Start: g.Start, Clock: r.clockBefore(g), DegradedSince: g.DegradedSince}, known: true, group: g.UID, places: placesOf(g),
-			clock: r.clock, touched: r.touched, lost: r.lost,
+			clock: r.clock, touched: r.touched, lost: r.lost, settled: r.settled,
 		}
 	}
 	if before = r.Run; isNew && before.Start.IsZero() {
@@ -378,130 +389,4 @@ func begin(placed []Member, now time.Time) time.Time {
 		return first
 	}
 	return now.Truncate(time.Second)
-}
-
-// places records whether a gang had enough members on nodes at any earlier time. A gang that now
-// has too few is then degraded, and not in its first placement.
-type places struct {
-	// complete is true if enough members had a node at the same time, and at least one member has
-	// had a node since then.
-	complete bool
-	// minCount is the minCount of the gang at the last look. needs has the known needs of its
-	// parts.
-	minCount int
-	needs    map[string]int
-	// filled has the parts that once had enough members on nodes, and at least one member on a node
-	// since then.
-	filled map[string]bool
-	// succeeded maps the members that have succeeded since the needs last changed to their parts.
-	// It includes members whose pods were deleted, because their work is done.
-	succeeded map[UID]string
-}
-
-// followNeeds updates the needs of a gang. It reports whether minCount or the need of a known part
-// has changed, and whether one of them has been raised.
-func (p *places) followNeeds(g *Group) (changed, raised bool) {
-	changed, raised = p.minCount != g.MinCount, g.MinCount > p.minCount
-	p.minCount = g.MinCount
-	if g.Parts == nil {
-		return changed, raised
-	}
-	if p.needs == nil {
-		p.needs = make(map[string]int, len(g.Parts.Needs))
-	}
-	for part, need := range g.Parts.Needs {
-		if before, known := p.needs[part]; known && before != need {
-			changed, raised = true, raised || need > before
-		}
-		p.needs[part] = need
-	}
-	return changed, raised
-}
-
-// placesOf returns the places of a group at the first look. It reads the group's status, because an
-// earlier process may have seen more members than there are now.
-func placesOf(g *Group) places {
-	p := places{complete: g.Scheduled || !g.DegradedSince.IsZero()}
-	p.followNeeds(g)
-	return p
-}
-
-// followPlaces updates the time since when a gang is degraded. A gang is degraded if all of the
-// following hold:
-//
-//   - At least one member has a node.
-//   - The members that have a node or have succeeded are too few: fewer than minCount, or fewer
-//     than the gang needs of one of its parts.
-//   - Earlier, they were enough.
-//
-// So a gang is not degraded during its first placement. The time stays the same if one of several
-// missing members is replaced. followPlaces also updates the time since when a part that a whole
-// gang does not need lacks members.
-func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
-	have := make(map[string]int)
-	for i := range placed {
-		if m := &placed[i]; !m.Succeeded {
-			have[m.Part]++
-		}
-	}
-	if !g.isGang() || g.Ambiguous || len(have) == 0 {
-		r.places, r.DegradedSince, r.ExtraSince = places{}, time.Time{}, time.Time{}
-		r.followNeeds(g)
-		return
-	}
-	if changed, raised := r.followNeeds(g); changed {
-		// A higher need does not make a gang degraded; only the loss of a member does. Forget the
-		// members that succeeded earlier: the new needs do not include the deleted ones.
-		r.complete = r.complete && (!raised || !r.DegradedSince.IsZero())
-		r.succeeded = nil
-		if raised {
-			r.filled = nil
-		}
-	}
-	for i := range placed {
-		if m := &placed[i]; m.Succeeded {
-			if r.succeeded == nil {
-				r.succeeded = make(map[UID]string)
-			}
-			r.succeeded[m.UID] = m.Part
-		}
-	}
-	for _, part := range r.succeeded {
-		have[part]++
-	}
-	switch {
-	case g.isWhole(have):
-		r.complete, r.DegradedSince = true, time.Time{}
-	case r.complete && r.DegradedSince.IsZero():
-		r.DegradedSince = now
-	}
-	switch lost := r.hasLostExtra(g, have); {
-	case !lost:
-		r.ExtraSince = time.Time{}
-	case r.ExtraSince.IsZero():
-		r.ExtraSince = now
-	}
-}
-
-// hasLostExtra reports whether a part that the gang does not need has lost members, but not all. It
-// records the parts with enough members. have is the number of placed members of each part.
-func (p *places) hasLostExtra(g *Group, have map[string]int) bool {
-	if g.Parts == nil || g.Parts.Extra == nil {
-		return false
-	}
-	extra, lost := g.Parts.Extra(have), false
-	for part, need := range g.Parts.Needs {
-		switch _, lacks := extra[part]; {
-		case have[part] == 0:
-			delete(p.filled, part)
-		case have[part] >= need:
-			if p.filled == nil {
-				p.filled = make(map[string]bool)
-			}
-			p.filled[part] = true
-		case lacks && p.filled[part]:
-			lost = true
-		}
-	}
-	return lost
 }

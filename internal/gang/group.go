@@ -53,6 +53,9 @@ type Group struct {
 	// Scheduled is true if the PodGroup's status reports minCount members with a node; see
 	// [wasScheduled].
 	Scheduled bool
+	// UnscheduledSince is the time since when the PodGroup's status reports too few members with a
+	// node, or reports nothing; see [unscheduledSince].
+	UnscheduledSince time.Time
 	// DegradedSince is the time when the gang lost members that it still lacks, according to its
 	// status. It is zero if the gang lacks none. The records of internal/runs can be newer than the
 	// status.
@@ -177,7 +180,7 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 		g.StartTime = pg.Status.StartTime.Time
 	}
 	g.Progress, _ = ProgressOf(pg.Annotations)
-	g.Scheduled = wasScheduled(pg)
+	g.Scheduled, g.UnscheduledSince = wasScheduled(pg), unscheduledSince(pg)
 	if c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionDegraded); c != nil && c.Status == metav1.ConditionTrue {
 		g.DegradedSince = c.LastTransitionTime.Time
 	}
@@ -200,6 +203,21 @@ func wasScheduled(pg *v1alpha1.PodGroup) bool {
 	}
 	p := pg.Spec.SchedulingPolicy
 	return c.ObservedGeneration >= pg.Generation || p == nil || p.Gang == nil || p.Gang.MinCount <= pg.Status.Scheduled
+}
+
+// unscheduledSince returns the time since when a PodGroup's status reports that too few members
+// have a node. If the status reports nothing, this is the creation of the PodGroup. The result is
+// zero if the status reports enough members, or if the spec has changed since the report.
+func unscheduledSince(pg *v1alpha1.PodGroup) time.Time {
+	c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
+	switch {
+	case c == nil:
+		return pg.CreationTimestamp.Time
+	case c.Status == metav1.ConditionTrue || c.ObservedGeneration < pg.Generation:
+		return time.Time{}
+	default:
+		return c.LastTransitionTime.Time
+	}
 }
 
 // GroupOf returns the PodGroup that a Pod names in spec.schedulingGroup or by its label; false for

@@ -2,6 +2,7 @@ package gang
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,6 +40,36 @@ func TestScheduledBeforeAChange(t *testing.T) {
 			pg.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPodGroupScheduled, Status: tt.condition, ObservedGeneration: tt.generation}}
 			if got := FromPodGroup(pg).Scheduled; got != tt.want {
 				t.Errorf("scheduled: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestUnscheduledSince checks the time since when a status reports too few members with a node.
+func TestUnscheduledSince(t *testing.T) {
+	t.Parallel()
+	created, reported := time.Unix(10, 0), time.Unix(20, 0)
+	for name, tt := range map[string]struct {
+		condition  metav1.ConditionStatus
+		generation int64
+		want       time.Time
+	}{
+		"no report":                {want: created},
+		"too few members":          {condition: metav1.ConditionFalse, generation: 2, want: reported},
+		"too few, of another spec": {condition: metav1.ConditionFalse, generation: 1},
+		"enough members":           {condition: metav1.ConditionTrue, generation: 2},
+		"enough, of another spec":  {condition: metav1.ConditionTrue, generation: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Generation: 2, CreationTimestamp: metav1.NewTime(created)}}
+			if tt.condition != "" {
+				pg.Status.Conditions = []metav1.Condition{{
+					Type: v1alpha1.ConditionPodGroupScheduled, Status: tt.condition, ObservedGeneration: tt.generation, LastTransitionTime: metav1.NewTime(reported),
+				}}
+			}
+			if got := FromPodGroup(pg).UnscheduledSince; !got.Equal(tt.want) {
+				t.Errorf("%v, want %v", got, tt.want)
 			}
 		})
 	}

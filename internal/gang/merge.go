@@ -46,7 +46,7 @@ func both(first, second *Group) *Group {
 	if out.PreemptionPriorityClass == "" {
 		out.PreemptionPriorityClass, out.BoundedRaise = second.PreemptionPriorityClass, second.BoundedRaise
 	}
-	out.DegradedSince, out.Scheduled = time.Time{}, false
+	out.DegradedSince, out.Scheduled, out.UnscheduledSince = time.Time{}, false, time.Time{}
 	if out.Queue == "" && len(out.Labels) == 0 {
 		out.Queue, out.Labels = second.Queue, second.Labels
 	}

@@ -92,7 +92,8 @@ func (r *Reader) Look(g *gang.Group, now time.Time) engine.Run {
 
 func recordOf(g *gang.Group, parts *gang.Parts) *engine.Group {
 	out := &engine.Group{
-		UID: string(g.UID), MinCount: g.MinCount, Start: g.StartTime, DegradedSince: g.DegradedSince, Scheduled: g.Scheduled, Ambiguous: g.Ambiguous,
+		UID: string(g.UID), MinCount: g.MinCount, Start: g.StartTime, DegradedSince: g.DegradedSince, Scheduled: g.Scheduled,
+		UnscheduledSince: g.UnscheduledSince, Ambiguous: g.Ambiguous,
 	}
 	if parts != nil {
 		out.Parts = &engine.Parts{Needs: parts.Needs, IsWhole: parts.IsWhole, Extra: parts.Extra}

@@ -16,6 +16,10 @@ import (
 // to report to users. A standby keeps its caches up to date and does nothing else. Call Lead when
 // all pods and groups are known, and before the first pod is scheduled.
 func (h *Scheduler) Lead() {
+	// Look at the gangs before the first cycle. Otherwise, that cycle could give away the room of
+	// members that the gangs have lost.
+	h.gangs.Lead()
+	h.runs.Settle(h.index.Groups, h.clock.Now())
 	h.nominations.inherit()
 	h.retries.leads.Store(true)
 	// Pods that were queued on the standby get their turns now.

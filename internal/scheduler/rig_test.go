@@ -315,7 +315,8 @@ func (r *rig) factory(plugins *Plugins) frameworkruntime.PluginFactory {
 	}
 }
 
-// bind handles the binding of a pod as the API server does: it sets the pod's node.
+// bind handles the binding of a pod as the API server does: it sets the pod's node, seal and
+// condition.
 func (r *rig) bind(action clienttesting.Action) (bool, runtime.Object, error) {
 	create, ok := action.(clienttesting.CreateAction)
 	if !ok || action.GetSubresource() != "binding" {
@@ -340,6 +341,13 @@ func (r *rig) bind(action clienttesting.Action) (bool, runtime.Object, error) {
 	}
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = binding.Target.Name
+	// The real binder adds the seal; see Plugins.Seals.
+	if seal := r.sched.records.SealOf(string(pod.UID)); seal != "" {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationPlacedAs, seal)
+	}
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now().Rfc3339Copy(),
+	})
 	err = pods.Update(gvr, pod, binding.Namespace)
 	if pod.Annotations[failsAt] == afterBind {
 		err = apierrors.NewTimeoutError("the binding took too long", 1)
