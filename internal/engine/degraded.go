@@ -44,8 +44,8 @@ func (p *places) followNeeds(g *Group) (changed, raised bool) {
 }
 
 // Lead records that this process leads from now on. Each gang with too few members needs another
-// look: an earlier leader may have begun to bind the members. A standby does not check this, because
-// the present leader may still be binding them.
+// look: an earlier leader may have begun to bind the members. A standby does not check this,
+// because the present leader may still be binding them.
 func (gs *Gangs) Lead() {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -59,9 +59,9 @@ func (gs *Gangs) Lead() {
 
 // wasBound reports whether the scheduler began to bind the placed members together with all others
 // that the gang needs, although the status does not show it. The scheduler binds no member before
-// enough members are assumed. So a member with the present minCount in its terms shows that room was
-// found for all of them. If such a member was scheduled after the status was written, and no other
-// member is assumed, then others were lost before the status was written.
+// enough members are assumed. So a member with the present minCount in its terms shows that room
+// was found for all of them. If such a member was scheduled after the status was written, and no
+// other member is assumed, then others were lost.
 //
 // Terms from before the status do not count. The minCount may have been lowered and raised since
 // then, so that the gang lost no member.

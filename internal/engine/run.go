@@ -133,7 +133,7 @@ func (gs *Gangs) Touch(key workload.Key) {
 	gs.change(key, func(g *gang) { g.touches(gs.now()) })
 }
 
-// touches records a change of the members at a value of Gangs.clock.
+// touches records a change of the members. now is a value of Gangs.clock.
 func (g *gang) touches(now uint64) { g.run.touched, g.changedAt = true, now }
 
 // Lost records that a member of a group has lost its place, or is about to lose it.

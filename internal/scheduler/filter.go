@@ -69,25 +69,16 @@ func apart(s *seeker) { s.apart = true }
 // beside is an option of restrictFilter that makes a pod avoid the room for lost members of gangs.
 func beside(kept []*engine.Reservation) func(*seeker) { return func(s *seeker) { s.kept = kept } }
 
-// wasKeptOut reports whether the pod of a cycle had to avoid room that is kept for lost members of
-// gangs.
-func wasKeptOut(state fwk.CycleState) bool {
+// mayFitSoon reports whether the pod of a cycle may use room that the filters excluded, without an
+// event that retries the pod. Such room is kept for lost members of gangs, or was reserved for
+// other work until a moment ago.
+func (p *Plugin) mayFitSoon(state fwk.CycleState) bool {
 	data, err := state.Read(seekerKey)
 	if err != nil {
 		return false
 	}
 	s, ok := data.(*seeker)
-	return ok && len(s.kept) > 0
-}
-
-// roomFreedSince reports whether a reservation has ended since the pod of a cycle was filtered.
-func (p *Plugin) roomFreedSince(state fwk.CycleState) bool {
-	data, err := state.Read(seekerKey)
-	if err != nil {
-		return false
-	}
-	s, ok := data.(*seeker)
-	return ok && p.sched.waits.HasEnded(engine.Reserved, s.mark)
+	return ok && (len(s.kept) > 0 || p.sched.waits.HasEnded(engine.Reserved, s.mark))
 }
 
 // seekerOf returns the seeker of a pod. resources selects the resources that the profile's filter

@@ -65,8 +65,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 			// than the pod. Or the cycle confined the pod to one node, and the pod fits on another.
 			p.sched.retries.activate(pod)
 		}
-		if wasKeptOut(state) || p.roomFreedSince(state) {
-			// The end of the kept or reserved room causes no further event, so retry the pod later.
+		if p.mayFitSoon(state) {
 			p.sched.waits.Gather(made.pre.key, p.sched.clock.Now().Add(keptDelay))
 		}
 		// The core finds room, so an extender that the core does not call must have rejected the
