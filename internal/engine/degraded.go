@@ -97,7 +97,7 @@ func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
 			have[m.Part]++
 		}
 	}
-	if !g.isGang() || g.Ambiguous || len(have) == 0 {
+	if !g.mayBeDegraded(have) {
 		r.places, r.DegradedSince, r.ExtraSince = places{}, time.Time{}, time.Time{}
 		r.followNeeds(g)
 		return
@@ -135,6 +135,12 @@ func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
 	case r.ExtraSince.IsZero():
 		r.ExtraSince = now
 	}
+}
+
+// mayBeDegraded reports whether a group is a gang with members on nodes, and the only group with its
+// name. have is the number of placed members of each part.
+func (g *Group) mayBeDegraded(have map[string]int) bool {
+	return g.isGang() && !g.Ambiguous && len(have) > 0
 }
 
 // hasLostExtra reports whether a part that the gang does not need has lost members, but not all. It
