@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"time"
-
-	"github.com/reprieve-dev/reprieve/internal/workload"
-)
+import "github.com/reprieve-dev/reprieve/internal/workload"
 
 // Begins records that an attempt to schedule a pod begins. as is the workload of the attempt: the
 // pod or its gang.
@@ -46,26 +42,9 @@ func (ps *Pods) HasTurn(uid UID) (as workload.Key, ok bool) {
 func (ps *Pods) Hears(uid UID) (as workload.Key, turn bool) {
 	ps.change(uid, func(p *pod) {
 		as, turn = p.attempt.As, p.attempt.Turn
-		p.attempt.Reserved, p.attempt.Turn, p.erredSince = false, false, time.Time{}
+		p.attempt.Reserved, p.attempt.Turn = false, false
 	})
 	return as, turn
-}
-
-// Errs records that an attempt ended with an error before any extension point learned the outcome.
-// It returns the time since when all attempts of the pod have ended so.
-func (ps *Pods) Errs(uid UID, now time.Time) (since time.Time) {
-	ps.change(uid, func(p *pod) {
-		if p.erredSince.IsZero() {
-			p.erredSince = now
-		}
-		since = p.erredSince
-	})
-	return since
-}
-
-// EndErrors records that an attempt ended without an error.
-func (ps *Pods) EndErrors(uid UID) {
-	ps.changeKnown(uid, func(p *pod) { p.erredSince = time.Time{} })
 }
 
 // HearsReservation ends the effect of [Pods.HasReservation]. The pod keeps its turn.

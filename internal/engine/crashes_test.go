@@ -167,7 +167,7 @@ func TestLatestPause(t *testing.T) {
 	e.Crashes.Preempts(pod, CrashLimit{Starts: 1, Backing: doubling}, atSecond(0))
 	e.Crashes.Starts(pod, pod.UID)
 	e.Crashes.Fails(pod.UID, Failure{Stage: "a crash"}, "", atSecond(5))
-	e.Unbound.Preempts(pod, Preemption{}, at(0))
+	e.Unbound.Preempts(pod)
 	e.Unbound.Fails(pod, Failure{Stage: "Bind"}, "", doubling, atSecond(0))
 	if p, _ := e.Pause(pod, atSecond(10)); p.Last.Stage != "a crash" || p.Crashes != 1 {
 		t.Errorf("The pause is %+v, want the one after the crash", p)

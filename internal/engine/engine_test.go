@@ -188,7 +188,7 @@ func lateEvents(group workload.Key) []func(*Engine, UID) {
 	both(func(e *Engine, key workload.Key) { e.Turns.Pass(waiter(key), at(0)) })
 	both(func(e *Engine, key workload.Key) { e.Turns.TurnFailed(key) })
 	both(func(e *Engine, key workload.Key) { e.Step(at(0), WorkloadPlaced{key}) })
-	both(func(e *Engine, key workload.Key) { e.Unbound.Preempts(key, Preemption{}, at(0)) })
+	both(func(e *Engine, key workload.Key) { e.Unbound.Preempts(key) })
 	both(func(e *Engine, key workload.Key) { e.Crashes.Preempts(key, CrashLimit{Starts: 1}, at(0)) })
 	both(func(e *Engine, key workload.Key) { e.Crashes.Restarts(key, key.UID, Failure{}, "", at(0)) })
 	both(func(e *Engine, key workload.Key) { e.Unbound.Fails(key, Failure{}, "", Backing{}, at(0)) })

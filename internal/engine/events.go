@@ -127,15 +127,6 @@ type (
 	// UsageDrops says that reservations in these queues ended unused. So the usage of the queues is
 	// lower.
 	UsageDrops struct{ Queues []string }
-	// Pauses says that a workload must not preempt for some time, because it has lost its room
-	// after preemptions several times in a row; see [Unbound]. Profile is the profile of the
-	// workload. Preemptions is the number of preemptions since the
-	// previous failure.
-	Pauses struct {
-		Key         workload.Key
-		Profile     string
-		Preemptions int
-	}
 )
 
 func (PodArrives) isEvent()     {}
@@ -163,4 +154,3 @@ func (Review) isEffect()     {}
 func (Overdue) isEffect()    {}
 func (Withdraw) isEffect()   {}
 func (UsageDrops) isEffect() {}
-func (Pauses) isEffect()     {}

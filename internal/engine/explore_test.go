@@ -130,7 +130,7 @@ func stepsOfAGang() []step {
 		e.Gangs.FoundNoRoom(group, workload.Verdict{Reason: "Unschedulable"}, true, at(0))
 	})
 	add("a preemption", func(e *Engine) {
-		e.Unbound.Preempts(group, Preemption{Backing: doubling}, at(0))
+		e.Unbound.Preempts(group)
 		e.Crashes.Preempts(group, CrashLimit{Starts: 1, Backing: doubling}, at(0))
 		e.Waits.WaitForVictims(group, []string{"v", "w"}, workload.Requires("v"))
 		e.Waits.StartEviction(group)
@@ -214,7 +214,7 @@ func (e *Engine) describe() string {
 			line += fmt.Sprint(" ", w.making != nil, w.failures)
 		}
 		if u := r.unbound; u != nil {
-			line += fmt.Sprint(" unbound ", u.made, u.kept, u.open, u.preemptions, u.failures, u.losses, u.lost)
+			line += fmt.Sprint(" unbound ", u.made, u.preemptions, u.failures)
 		}
 		out = append(out, line)
 	}

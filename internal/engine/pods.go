@@ -2,7 +2,6 @@ package engine
 
 import (
 	"maps"
-	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -53,17 +52,13 @@ type pod struct {
 	nominated Nomination
 	// report is the report about a queue that the pod may not use.
 	report podReport
-	// erredSince is the time of the first attempt in a row that ended with an error; see
-	// [Pods.Errs].
-	erredSince time.Time
 }
 
 // isEmpty reports whether a record has no facts.
 func (p *pod) isEmpty() bool {
 	a := &p.attempt
 	return a.As == (workload.Key{}) && !a.Reserved && !a.Turn && !a.Recalled && !a.Shown && !a.Failed && !a.Canceled && len(a.Hidden) == 0 &&
-		!p.seated && !p.elsewhere && p.node == "" && p.seal == "" && !p.rejected && p.returns == nil && p.nominated == (Nomination{}) && p.report == (podReport{}) &&
-		p.erredSince.IsZero()
+		!p.seated && !p.elsewhere && p.node == "" && p.seal == "" && !p.rejected && p.returns == nil && p.nominated == (Nomination{}) && p.report == (podReport{})
 }
 
 // Pods has the records of pods in their attempts. It is a part of an [Engine].

@@ -30,7 +30,7 @@ func (e *Engine) Step(now time.Time, ev Event) []Effect {
 	case PodRegroups:
 		e.store.regroups(ev.Pod, ev.Group)
 	case PodRejoins:
-		e.release(&t, []UID{ev.Pod}, ofAny, now)
+		e.end(&t, e.Reservations.release([]UID{ev.Pod}, ofAny))
 		e.Waits.dropEntry(ev.Key)
 		t.left = append(t.left, ev.Key)
 	case PodAssumes:
@@ -42,10 +42,9 @@ func (e *Engine) Step(now time.Time, ev Event) []Effect {
 		e.use(&t, ev.Pod, ev.Node)
 	case PodLeaves:
 		e.leaves(&t, ev.Pod, ev.Key)
-		e.deleted(&t, ev.Key, now)
 		e.Unbound.leaves(ev.Key, ev.Controller, now)
 		e.Crashes.leaves(ev.Key, ev.Controller, now)
-		e.release(&t, []UID{ev.Pod}, ofAny, now)
+		e.end(&t, e.Reservations.release([]UID{ev.Pod}, ofAny))
 	case GroupArrives:
 		e.store.of(ev.Group).present = true
 	case GroupLeaves:
@@ -56,15 +55,15 @@ func (e *Engine) Step(now time.Time, ev Event) []Effect {
 	case Reserves:
 		e.reserve(&t, ev.Key, ev.Rooms)
 	case Releases:
-		e.releaseAll(&t, ev.Key, now)
+		e.reserve(&t, ev.Key, nil)
 		e.Waits.resolveVictims(ev.Key)
 	case PlanReleased:
-		e.release(&t, e.Gangs.release(ev.Group, ev.Failed), ofAny, now)
+		e.end(&t, e.Reservations.release(e.Gangs.release(ev.Group, ev.Failed), ofAny))
 	case PodsRelease:
-		e.release(&t, ev.Pods, func(of workload.Key) bool { return of == ev.Key }, now)
+		e.end(&t, e.Reservations.release(ev.Pods, func(of workload.Key) bool { return of == ev.Key }))
 	case RoomLost:
 		if e.Reservations.of(ev.Room.UID) == ev.Room {
-			e.releaseAll(&t, e.Reservations.keyOf[ev.Room.UID], now)
+			e.reserve(&t, e.Reservations.keyOf[ev.Room.UID], nil)
 		}
 	case RoomFreed:
 		e.freed(&t, ev.Rooms)
@@ -129,7 +128,6 @@ func (e *Engine) groupLeaves(t *transition, group workload.Key, now time.Time) {
 	}
 	e.Gangs.leaves(group)
 	e.Waits.dropEntry(group)
-	e.deleted(t, group, now)
 	e.Unbound.leaves(group, "", now)
 	e.Crashes.leaves(group, "", now)
 	e.store.isGone(group)
@@ -144,46 +142,6 @@ func (e *Engine) reserve(t *transition, key workload.Key, rooms []*Reservation) 
 	if changed && len(ended) == 0 {
 		t.requeue(e.Waits.end(Reserved))
 	}
-}
-
-// release ends the reservations of pods before the pods are placed. So their workloads lose room.
-// Only reservations that belong to a workload for which ends returns true end.
-func (e *Engine) release(t *transition, pods []UID, ends func(of workload.Key) bool, now time.Time) {
-	var lost []workload.Key
-	for _, uid := range pods {
-		if key, ok := e.Reservations.keyOf[uid]; ok && ends(key) && !slices.Contains(lost, key) {
-			lost = append(lost, key)
-		}
-	}
-	e.end(t, e.Reservations.release(pods, ends))
-	for _, key := range lost {
-		e.loses(t, key, now)
-	}
-}
-
-// releaseAll ends all reservations of a workload before it is placed. So it loses room.
-func (e *Engine) releaseAll(t *transition, key workload.Key, now time.Time) {
-	lost := len(e.Reservations.byKey[key]) > 0
-	e.reserve(t, key, nil)
-	if lost {
-		e.loses(t, key, now)
-	}
-}
-
-// loses records that a workload lost reserved room, and reports the pause that this begins.
-func (e *Engine) loses(t *transition, key workload.Key, now time.Time) {
-	if begins, paused := e.Unbound.loses(key, now); paused {
-		t.effects = append(t.effects, begins)
-	}
-}
-
-// deleted records that a workload was deleted, and so lost the room of its victims. Preemptions
-// whose outcome is not known count, because no workload will report it.
-func (e *Engine) deleted(t *transition, key workload.Key, now time.Time) {
-	if r := e.Unbound.record(key); r != nil {
-		r.open, r.lost = 0, r.lost && r.open == 0
-	}
-	e.loses(t, key, now)
 }
 
 // use ends the reservation of a pod that has its place. If the reservation was on another node, use

@@ -1,20 +1,15 @@
 package engine
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Unbound records, by workload, the preemptions that did not end in a binding. The scheduler backs
-// off exponentially from preempting for such a workload, because the next preemption would probably
-// end in the same way. It may still place the workload where the workload fits without victims. A
-// preemption does not end in a binding for one of two reasons:
-//
-//   - A later step failed: Reserve, Permit, PreBind or Bind. Each such failure begins a pause.
-//   - The workload lost the room that its victims left, or was deleted. This can happen to any
-//     workload, for example if a node fails. So the first freeLosses losses begin no pause.
+// Unbound records, by workload, the preemptions that did not end in a binding: victims were
+// evicted, and then Reserve, Permit, PreBind or Bind failed. The scheduler backs off exponentially
+// from preempting for such a workload, because the next preemption would probably end in the same
+// way. It may still place the workload where the workload fits without victims.
 //
 // A record ends when the workload is bound. The record of a deleted pod passes to the next pod of
 // the same controller. Otherwise that pod would preempt without a pause, because it has a new UID.
@@ -29,24 +24,14 @@ type Unbound struct {
 
 // unbound is the record of one workload.
 type unbound struct {
-	// made is the number of preemptions for the workload since its last failure, and kept is the
-	// number of those since the last loss of room.
-	made, kept int
-	// open is the number of preemptions whose outcome is not known yet. Until it is, a loss of room
-	// does not count, because there may be no victims. lost is true if there was such a loss.
-	open int
-	lost bool
-	// yields is true if a workload of a higher standing has used a node of the room.
-	yields bool
-	// losses is the number of losses of room in a row. Each loss comes after a preemption.
-	losses int
+	// made is the number of preemptions for the workload since its last failure.
+	made int
 	// preemptions is the number of preemptions that ended without a binding. failures is the number
-	// of failed steps that came after at least one preemption, and of losses past freeLosses.
+	// of failed steps that came after at least one preemption.
 	preemptions, failures int
 	// lifts is the number of changes of the workload that shortened a pause.
 	lifts   int
 	backing Backing
-	profile string
 	// failed is the time of the last failure, and until is the end of the pause that followed it.
 	failed, until time.Time
 	last          Failure
@@ -54,14 +39,9 @@ type unbound struct {
 	of string
 }
 
-// freeLosses is the number of losses of room in a row that begin no pause. Two nodes may fail one
-// after the other, or the owner may delete a pod twice.
-const freeLosses = 2
-
 // Failure describes a step after the decision that failed, or a crash.
 type Failure struct {
-	// Stage names the step and its plugin, such as "PreBind plugin VolumeBinding". It is "" if the
-	// workload lost its room before any step.
+	// Stage names the step and its plugin, such as "PreBind plugin VolumeBinding".
 	Stage string
 	// Message is the error.
 	Message string
@@ -81,131 +61,29 @@ type PreemptionPause struct {
 	Last Failure
 }
 
-// Preemption describes the begin of a preemption for a workload.
-type Preemption struct {
-	// Profile is the name of the workload's profile.
-	Profile string
-	// State identifies the state of the workload; see [Unbound.Changed].
-	State string
-	// Backing configures the pauses that losses of room begin.
-	Backing Backing
-}
-
 // Preempts records that a preemption begins for a workload. It has no effect if the workload is not
 // present.
-func (u *Unbound) Preempts(key workload.Key, p Preemption, now time.Time) {
+func (u *Unbound) Preempts(key workload.Key) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	w := u.records[key]
-	if w == nil || !w.present {
+	of := u.records[key]
+	if of == nil || !of.present {
 		return
 	}
-	if w.unbound == nil {
-		w.unbound = &unbound{}
+	if of.unbound == nil {
+		of.unbound = &unbound{}
 	}
-	r := w.unbound
-	if r.failures == 0 && r.isOld(p.Backing, now) {
-		r.losses = 0
-	}
-	if r.kept == 0 {
-		r.yields = false
-	}
-	r.made, r.kept, r.open, r.profile, r.backing = r.made+1, r.kept+1, r.open+1, p.Profile, p.Backing
-	if r.failures == 0 {
-		r.of = p.State
-	}
+	of.unbound.made++
 }
 
-// Yields records that a workload of a higher standing uses a node where this workload has room. If
-// this workload then loses its room, its preemptions were not in vain.
-func (u *Unbound) Yields(key workload.Key) {
+// Cancels records that a preemption ended before any victim was evicted.
+func (u *Unbound) Cancels(key workload.Key) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if r := u.record(key); r != nil {
-		r.yields = true
-	}
-}
-
-// Loses records that the room of a workload is no longer enough, so that the workload would have to
-// preempt again. It returns the pause that begins; false for none. The engine itself records the
-// loss of reservations.
-func (u *Unbound) Loses(key workload.Key, now time.Time) (Pauses, bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.loses(key, now)
-}
-
-// loses records that a workload lost reserved room before it was bound. It returns the pause that
-// begins; false for none. The caller holds the lock.
-func (u *Unbound) loses(key workload.Key, now time.Time) (Pauses, bool) {
-	r := u.record(key)
-	if r == nil || r.kept == 0 {
-		return Pauses{}, false
-	}
-	if r.open > 0 {
-		r.lost = true
-		return Pauses{}, false
-	}
-	if r.yields {
-		r.made, r.kept = r.made-r.kept, 0
+	if r := u.record(key); r != nil && r.made > 0 {
+		r.made--
 		u.tidy(key, r)
-		return Pauses{}, false
 	}
-	r.kept, r.losses, r.failed = 0, r.losses+1, now
-	if r.losses <= freeLosses {
-		return Pauses{}, false
-	}
-	begins := Pauses{Key: key, Profile: r.profile, Preemptions: r.made}
-	r.fails(Failure{}, now)
-	return begins, true
-}
-
-// fails begins the pause that follows a failure or a loss.
-func (r *unbound) fails(f Failure, now time.Time) {
-	if r.made > 0 {
-		r.preemptions, r.failures = r.preemptions+r.made, r.failures+1
-		r.made, r.kept, r.open, r.lost = 0, 0, 0, false
-	}
-	r.failed, r.last, r.until = now, f, now.Add(r.backing.after(r.failures))
-}
-
-// isOld reports whether the last failure or loss was more than twice the longest pause ago.
-func (r *unbound) isOld(b Backing, now time.Time) bool { return !r.failed.Add(2 * b.Max).After(now) }
-
-// Evicts records that a preemption has ended, and that victims were evicted. It returns the pause
-// that begins, because the workload lost its room during the preemption; false for none.
-func (u *Unbound) Evicts(key workload.Key, now time.Time) (Pauses, bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.closes(key, now)
-}
-
-// Cancels records that a preemption ended before any victim was evicted. It returns the pause that
-// begins, because the workload lost the room of earlier victims; false for none.
-func (u *Unbound) Cancels(key workload.Key, now time.Time) (Pauses, bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	r := u.record(key)
-	if r == nil || r.open == 0 {
-		return Pauses{}, false
-	}
-	r.made, r.kept = max(r.made-1, 0), max(r.kept-1, 0)
-	defer func() { u.tidy(key, r) }()
-	return u.closes(key, now)
-}
-
-// closes records that the outcome of a preemption is known. The caller holds the lock.
-func (u *Unbound) closes(key workload.Key, now time.Time) (Pauses, bool) {
-	r := u.record(key)
-	if r == nil || r.open == 0 {
-		return Pauses{}, false
-	}
-	r.open--
-	if !r.lost {
-		return Pauses{}, false
-	}
-	r.lost = false
-	return u.loses(key, now)
 }
 
 // Fails records that a step after the decision failed. If there was no preemption for the workload,
@@ -219,8 +97,11 @@ func (u *Unbound) Fails(key workload.Key, f Failure, of string, b Backing, now t
 	if r == nil {
 		return 0
 	}
-	unbound, r.backing, r.of = r.made, b, of
-	r.fails(f, now)
+	if unbound = r.made; unbound > 0 {
+		r.made, r.preemptions, r.failures = 0, r.preemptions+unbound, r.failures+1
+	}
+	r.backing, r.failed, r.last, r.of = b, now, f, of
+	r.until = now.Add(b.after(r.failures))
 	return unbound
 }
 
@@ -296,23 +177,22 @@ func (u *Unbound) record(key workload.Key) *unbound {
 	return nil
 }
 
-// leaves records that the pods of a workload were deleted before they were bound. That counts as a
-// loss of room. The record of a gang stays, for members that are created later. The record of a pod
-// passes to the next pod of its controller; controller is "" for none. The caller reports the loss
-// first ([Unbound.loses]), and holds the lock.
+// leaves records that the pods of a workload were deleted before they were bound. The record of a
+// gang stays, for members that are created later. The record of a pod passes to the next pod of its
+// controller; controller is "" for none. The caller holds the lock.
 func (u *Unbound) leaves(key workload.Key, controller string, now time.Time) {
 	r := u.record(key)
 	if r == nil {
 		return
 	}
-	r.kept, r.open, r.lost = 0, 0, false
+	r.made = 0
 	u.tidy(key, r)
 	if key.Gang {
 		return
 	}
 	u.ends(key)
 	u.expire(now)
-	if r.failures == 0 && r.losses == 0 || controller == "" {
+	if r.failures == 0 || controller == "" {
 		return
 	}
 	u.orphaned.leave(controller, r)
@@ -329,25 +209,23 @@ func (u *Unbound) Inherits(key workload.Key, controller string, now time.Time) {
 	if !u.orphaned.has(controller) || of == nil || !of.present || own != nil && own.failures > 0 {
 		return
 	}
-	r := u.orphaned.inherit(controller, func(a, b *unbound) int {
-		return cmp.Or(a.until.Compare(b.until), cmp.Compare(a.losses, b.losses))
-	})
+	r := u.orphaned.inherit(controller, func(a, b *unbound) int { return a.until.Compare(b.until) })
 	if own != nil {
-		r.made, r.kept, r.open, r.lost = r.made+own.made, own.kept, own.open, own.lost
+		r.made = own.made
 	}
 	of.unbound = r
 }
 
-// expire deletes the records of deleted pods whose last failure or loss was more than twice the
-// longest pause ago. A pod that the controller creates later starts without a pause. The caller holds the
+// expire deletes the records of deleted pods whose last failure was more than twice the longest
+// pause ago. A pod that the controller creates later starts without a pause. The caller holds the
 // lock.
 func (u *Unbound) expire(now time.Time) {
-	u.orphaned.remove(func(r *unbound) bool { return r.isOld(r.backing, now) })
+	u.orphaned.remove(func(r *unbound) bool { return !r.failed.Add(2 * r.backing.Max).After(now) })
 }
 
-// tidy deletes a record without preemptions, failures and losses. The caller holds the lock.
+// tidy deletes a record without preemptions and failures. The caller holds the lock.
 func (u *Unbound) tidy(key workload.Key, r *unbound) {
-	if r.made == 0 && r.failures == 0 && r.losses == 0 {
+	if r.made == 0 && r.failures == 0 {
 		u.ends(key)
 	}
 }

@@ -26,39 +26,18 @@ func TestUnbound(t *testing.T) {
 		want int
 	}
 	preempts := func(key workload.Key) func(*Unbound, time.Time) {
-		return func(u *Unbound, now time.Time) { u.Preempts(key, Preemption{Backing: doubling}, now) }
+		return func(u *Unbound, _ time.Time) { u.Preempts(key) }
 	}
 	cancels := func(key workload.Key) func(*Unbound, time.Time) {
-		return func(u *Unbound, now time.Time) { u.Cancels(key, now) }
+		return func(u *Unbound, _ time.Time) { u.Cancels(key) }
 	}
 	fails := func(key workload.Key, of string) func(*Unbound, time.Time) {
 		return func(u *Unbound, now time.Time) { u.Fails(key, Failure{Stage: "Bind"}, of, doubling, now) }
 	}
 	preemptsInVain := func(key workload.Key) func(*Unbound, time.Time) {
 		return func(u *Unbound, now time.Time) {
-			u.Preempts(key, Preemption{Backing: doubling}, now)
+			u.Preempts(key)
 			u.Fails(key, Failure{Stage: "Bind"}, "", doubling, now)
-		}
-	}
-	loses := func(key workload.Key) func(*Unbound, time.Time) {
-		return func(u *Unbound, now time.Time) { lose(u, key, now) }
-	}
-	preemptsAndLoses := func(key workload.Key) func(*Unbound, time.Time) {
-		return func(u *Unbound, now time.Time) {
-			u.Preempts(key, Preemption{Backing: doubling}, now)
-			u.Evicts(key, now)
-			lose(u, key, now)
-		}
-	}
-	evicts := func(key workload.Key) func(*Unbound, time.Time) {
-		return func(u *Unbound, now time.Time) { u.Evicts(key, now) }
-	}
-	preemptsAndYields := func(key workload.Key) func(*Unbound, time.Time) {
-		return func(u *Unbound, now time.Time) {
-			u.Preempts(key, Preemption{Backing: doubling}, now)
-			u.Evicts(key, now)
-			u.Yields(key)
-			lose(u, key, now)
 		}
 	}
 	changes := func(key workload.Key, of string) func(*Unbound, time.Time) {
@@ -112,52 +91,9 @@ func TestUnbound(t *testing.T) {
 		"all members are gone, and others come": {wantLen: 1, steps: []step{
 			{0, preemptsInVain(gang), gang, minute}, {10, leaves(gang, ""), gang, minute}, {100, preemptsInVain(gang), gang, 100 + 2*minute},
 		}},
-		"all members are gone before any failed": {wantLen: 1, steps: []step{{0, preempts(gang), gang, 0}, {10, leaves(gang, ""), gang, 0}}},
-		"it loses its room again and again": {wantLen: 1, steps: []step{
-			{0, preemptsAndLoses(pod), pod, 0}, {1, preemptsAndLoses(pod), pod, 0}, {2, preemptsAndLoses(pod), pod, 2 + minute},
-			{100, preemptsAndLoses(pod), pod, 100 + 2*minute},
-		}},
-		"it loses its room piece by piece": {wantLen: 1, steps: []step{
-			{0, preempts(gang), gang, 0}, {0, evicts(gang), gang, 0}, {1, loses(gang), gang, 0}, {2, loses(gang), gang, 0}, {3, loses(gang), gang, 0},
-			{4, loses(gang), gang, 0},
-		}},
-		"it loses its room while victims are evicted": {wantLen: 1, steps: []step{
-			{0, preemptsAndLoses(pod), pod, 0}, {1, preemptsAndLoses(pod), pod, 0}, {2, preempts(pod), pod, 0}, {3, loses(pod), pod, 0},
-			{4, evicts(pod), pod, 4 + minute},
-		}},
-		"it loses its room before any victim is evicted": {wantLen: 1, steps: []step{
-			{0, preemptsAndLoses(pod), pod, 0}, {1, preempts(pod), pod, 0}, {2, loses(pod), pod, 0}, {3, cancels(pod), pod, 0},
-			{4, preempts(pod), pod, 0}, {5, loses(pod), pod, 0}, {6, cancels(pod), pod, 0},
-		}},
-		"it loses room that no victim left": {steps: []step{{0, loses(pod), pod, 0}, {1, loses(pod), pod, 0}, {2, loses(pod), pod, 0}}},
-		"it loses its room, and then a binding fails": {wantLen: 1, steps: []step{
-			{0, preemptsAndLoses(pod), pod, 0}, {1, preemptsInVain(pod), pod, 1 + minute}, {100, preemptsAndLoses(pod), pod, 0},
-			{101, preemptsAndLoses(pod), pod, 101 + 2*minute},
-		}},
-		"it is bound after losses": {wantLen: 1, steps: []step{
-			{0, preemptsAndLoses(pod), pod, 0}, {1, preemptsAndLoses(pod), pod, 0}, {2, ends(pod), pod, 0}, {3, preemptsAndLoses(pod), pod, 0},
-		}},
-		"it yields its room": {steps: []step{
-			{0, preemptsAndYields(pod), pod, 0}, {1, preemptsAndYields(pod), pod, 0}, {2, preemptsAndYields(pod), pod, 0},
-			{3, preemptsAndYields(pod), pod, 0},
-		}},
-		"it yields a room and loses the next": {wantLen: 1, steps: []step{
-			{0, preemptsAndLoses(pod), pod, 0}, {1, preemptsAndYields(pod), pod, 0}, {2, preemptsAndLoses(pod), pod, 0},
-			{3, preemptsAndLoses(pod), pod, 3 + minute},
-		}},
-		"its losses are old": {wantLen: 1, steps: []step{
-			{0, preemptsAndLoses(pod), pod, 0}, {1, preemptsAndLoses(pod), pod, 0}, {1 + 16*minute, preemptsAndLoses(pod), pod, 0},
-		}},
-		"its controller creates another after each loss": {wantLen: 1, steps: []step{
-			{0, preempts(pod), pod, 0}, {1, leaves(pod, "rs"), pod, 0}, {2, inherits(next, "rs"), next, 0},
-			{3, preempts(next), next, 0}, {4, leaves(next, "rs"), next, 0}, {5, inherits(pod, "rs"), pod, 0},
-			{6, preempts(pod), pod, 0}, {7, leaves(pod, "rs"), pod, 0}, {8, inherits(next, "rs"), next, 7 + minute},
-		}},
-		"its owner changes it after losses": {wantLen: 1, steps: []step{
-			{0, preemptsAndLoses(pod), pod, 0}, {1, preemptsAndLoses(pod), pod, 0}, {2, preemptsAndLoses(pod), pod, 2 + minute}, {3, changes(pod, ""), pod, 0},
-		}},
-		"the PodGroup is gone":           {steps: []step{{0, preemptsInVain(gang), gang, minute}, {10, ends(gang), gang, 0}}},
-		"a pod of no controller is gone": {steps: []step{{0, preemptsInVain(pod), pod, minute}, {10, leaves(pod, ""), pod, 0}}},
+		"all members are gone before any failed": {steps: []step{{0, preempts(gang), gang, 0}, {10, leaves(gang, ""), gang, 0}}},
+		"the PodGroup is gone":                   {steps: []step{{0, preemptsInVain(gang), gang, minute}, {10, ends(gang), gang, 0}}},
+		"a pod of no controller is gone":         {steps: []step{{0, preemptsInVain(pod), pod, minute}, {10, leaves(pod, ""), pod, 0}}},
 		"its controller creates another": {wantLen: 1, steps: []step{
 			{0, preemptsInVain(pod), pod, minute}, {10, leaves(pod, "rs"), pod, 0}, {11, inherits(next, "rs"), next, minute},
 			{100, preemptsInVain(next), next, 100 + 2*minute},
@@ -204,8 +140,8 @@ func TestUnboundCounts(t *testing.T) {
 	t.Parallel()
 	u := newWorld().Unbound
 	gang := workload.Key{Gang: true, Namespace: "ns", Name: "gang"}
-	u.Preempts(gang, Preemption{}, at(0))
-	u.Preempts(gang, Preemption{}, at(0))
+	u.Preempts(gang)
+	u.Preempts(gang)
 	var got []int
 	for i := range 3 {
 		got = append(got, u.Fails(gang, Failure{Stage: "Bind", Message: fmt.Sprint(i)}, "", doubling, atSecond(i)))
@@ -239,7 +175,7 @@ func TestUnboundEndsEvictions(t *testing.T) {
 			default:
 				u.Inherits(key, "rs", atSecond(now))
 				if _, paused := u.Pause(key, atSecond(now)); !paused {
-					u.Preempts(key, Preemption{Backing: doubling}, atSecond(now))
+					u.Preempts(key)
 					u.Fails(key, Failure{}, "", doubling, atSecond(now))
 					preemptions++
 				}
@@ -257,21 +193,10 @@ func TestUnboundEndsEvictions(t *testing.T) {
 	})
 }
 
-// lose records that a workload loses its room.
-func lose(u *Unbound, key workload.Key, now time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.loses(key, now)
-}
-
 // leave records that the pods of a workload are gone. The test treats the workload as present
 // afterwards.
 func leave(u *Unbound, key workload.Key, controller string, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if r := u.record(key); r != nil {
-		r.open = 0
-	}
-	u.loses(key, now)
 	u.leaves(key, controller, now)
 }

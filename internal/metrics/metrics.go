@@ -188,7 +188,7 @@ func (m *Metrics) defineDecisions(c *catalog) {
 	}, k8smetrics.ExponentialBuckets(1, 2, 13))
 	m.unbound = c.counter(Description{
 		Name: "preemptions_without_binding_total",
-		Help: "Preemptions whose preemptor was not bound: the victims terminated, and Reserve, Permit, PreBind or Bind failed, or the room was lost three times in a row.",
+		Help: "Preemptions whose preemptor was not bound: the victims terminated, and Reserve, Permit, PreBind or Bind failed.",
 		Advice: "[The preemptor reports the cause](#a-preemptor-is-not-bound), and backs off. " +
 			"Alert on more than one in 90 minutes.",
 		Labels: []Label{preemptor, open(profileLabel)},

@@ -19,7 +19,7 @@ import (
 func CrashLimitOf(args *configv1alpha1.RetryArgs) engine.CrashLimit {
 	return engine.CrashLimit{
 		Starts:  int(*args.CrashLimit),
-		Backing: backingOf(args),
+		Backing: engine.Backing{Initial: args.InitialBindingBackoff.Duration, Max: args.MaxBindingBackoff.Duration},
 	}
 }
 

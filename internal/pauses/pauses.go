@@ -98,11 +98,7 @@ func Sentence(p *engine.PreemptionPause, key workload.Key) string {
 	if p.Crashes > 0 {
 		return crashSentence(p, key)
 	}
-	said := pauseSentence(p, key)
-	if p.Last.Stage == "" {
-		return said + "; it has lost the room of its last victims before it was bound"
-	}
-	return fmt.Sprintf("%s; the last one failed at %s: %s", said, p.Last.Stage, p.Last.Message)
+	return fmt.Sprintf("%s; the last one failed at %s: %s", pauseSentence(p, key), p.Last.Stage, p.Last.Message)
 }
 
 // pauseSentence returns a sentence that says until when a workload must not preempt, and why.
@@ -117,46 +113,12 @@ func pauseSentence(p *engine.PreemptionPause, key workload.Key) string {
 	return fmt.Sprintf("%s for this %s did not end in a binding, so it preempts nothing before %s", n, what, p.Until.UTC().Format(time.RFC3339))
 }
 
-// Preempts records that a preemption begins for a workload. retry has the arguments of the
-// workload's profile.
-func (ps *Pauses) Preempts(key workload.Key, profile string, retry *configv1alpha1.RetryArgs) {
-	now := ps.clock.Now()
-	ps.unbound.Preempts(key, engine.Preemption{Profile: profile, State: ps.stateOf(key), Backing: backingOf(retry)}, now)
-	ps.engine.Crashes.Preempts(key, CrashLimitOf(retry), now)
-}
-
-// LosesRoom records that the reserved room of a workload is no longer enough, so that the workload
-// would have to preempt again. It reports whether the workload must not preempt for some time.
-func (ps *Pauses) LosesRoom(key workload.Key) bool {
-	begins, paused := ps.unbound.Loses(key, ps.clock.Now())
-	if paused {
-		ps.LostRoom(begins)
-	}
-	return paused
-}
-
-// LostRoom counts and logs the preemptions of a workload that has lost their room, and that must
-// not preempt for some time.
-func (ps *Pauses) LostRoom(effect engine.Pauses) {
-	ps.metrics.Unbound(typeOf(effect.Key), effect.Preemptions, effect.Profile)
-	logging.Happened(logging.Of(context.Background(), effect.Key), "A preemption did not end in a binding", "its room was lost again")
-}
-
-// backingOf returns the lengths of the pauses of a profile.
-func backingOf(retry *configv1alpha1.RetryArgs) engine.Backing {
-	return engine.Backing{Initial: retry.InitialBindingBackoff.Duration, Max: retry.MaxBindingBackoff.Duration}
-}
-
 // PreemptionEnded records that a preemption has ended. A preemption without any eviction does not
 // count.
 func (ps *Pauses) PreemptionEnded(key workload.Key, outcome *eviction.Outcome) {
-	ended := ps.unbound.Evicts
 	if outcome.Err != nil && outcome.Begun.Len() == 0 {
-		ended = ps.unbound.Cancels
+		ps.unbound.Cancels(key)
 		ps.engine.Crashes.Cancels(key)
-	}
-	if begins, paused := ended(key, ps.clock.Now()); paused {
-		ps.LostRoom(begins)
 	}
 }
 
@@ -176,7 +138,8 @@ func (ps *Pauses) FailedAfterDecision(profile framework.Framework, pod *corev1.P
 	if !failed {
 		return status
 	}
-	if n := ps.unbound.Fails(key, f, ps.stateOf(key), backingOf(&args.Retry), ps.clock.Now()); n > 0 {
+	backing := engine.Backing{Initial: args.Retry.InitialBindingBackoff.Duration, Max: args.Retry.MaxBindingBackoff.Duration}
+	if n := ps.unbound.Fails(key, f, ps.stateOf(key), backing, ps.clock.Now()); n > 0 {
 		ps.metrics.Unbound(typeOf(key), n, pod.Spec.SchedulerName)
 		logging.Happened(logging.Of(context.Background(), key), "A preemption did not end in a binding", f.Message, "stage", f.Stage)
 	}

@@ -73,7 +73,7 @@ func newFixture(t *testing.T) *fixture {
 
 // fails lets a pod fail in Bind after a preemption.
 func (f *fixture) fails() *fwk.Status {
-	f.unbound.Preempts(f.key, engine.Preemption{}, began)
+	f.unbound.Preempts(f.key)
 	return f.FailedAfterDecision(nil, f.pod, &engine.Attempt{As: f.key, Failed: true}, fwk.AsStatus(errors.New("no connection")))
 }
 
@@ -204,7 +204,7 @@ func TestFailedAfterDecision(t *testing.T) {
 				tt.change(f.pod)
 			}
 			for range tt.preemptions {
-				f.unbound.Preempts(f.key, engine.Preemption{}, began)
+				f.unbound.Preempts(f.key)
 			}
 			tt.attempt.As = f.key
 			before := fwk.AsStatus(errors.New("no connection"))
@@ -236,7 +236,7 @@ func TestPreemptionEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.unbound.Preempts(f.key, engine.Preemption{}, began)
+			f.unbound.Preempts(f.key)
 			f.PreemptionEnded(f.key, &tt.outcome)
 			if got := f.unbound.Has(f.key); got != tt.want {
 				t.Errorf("the preemption counts: %v, want %v", got, tt.want)

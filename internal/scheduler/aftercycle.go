@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/cluster"
@@ -31,7 +30,6 @@ type cycles struct {
 	releases    *releases
 	nominations *nominations
 	pauses      *pauses.Pauses
-	clock       clock.PassiveClock
 }
 
 // FailureHandler is the type of kube-scheduler's handler for failed scheduling and binding cycles.
@@ -75,14 +73,9 @@ func (cs *cycles) finishAttempt(pod *corev1.Pod, attempt *engine.Attempt, return
 		// The pod's next turn began during this attempt, but the framework makes the pod back off.
 		cs.retries.activate(pod)
 	}
-	switch {
-	case status.IsRejected():
-		cs.records.EndErrors(string(pod.UID))
-		if attempt.Reserved {
-			cs.rejectedEarly(attempt.As, pod)
-		}
-	case attempt.Reserved:
-		cs.erred(attempt.As, pod)
+	// An error is not a rejection: the pod is retried soon and keeps its reservation.
+	if attempt.Reserved && status.IsRejected() {
+		cs.rejectedEarly(attempt.As, pod)
 	}
 	if attempt.Turn && status.IsRejected() {
 		cs.outcomeUnknown(attempt.As, pod)
@@ -157,29 +150,10 @@ func (cs *cycles) releaseNominated(key workload.Key, pod *corev1.Pod) {
 //
 // The plugin that rejected the pod retries it after a change.
 func (cs *cycles) rejectedEarly(key workload.Key, pod *corev1.Pod) {
-	cs.releaseEarly(key, pod, "another plugin rejects the pod regardless of free capacity")
-}
-
-// erred handles a pod whose cycle ended with an error before Reprieve's PostFilter ran, for example
-// because an extender does not answer. An error is not a rejection: the framework retries the pod
-// soon, and the pod keeps its reservation. If each cycle ends with an error for
-// initialBindingBackoff, the reservation is released, so that other pods can use the room.
-func (cs *cycles) erred(key workload.Key, pod *corev1.Pod) {
-	args, now := cs.index.Profiles.Of(pod.Spec.SchedulerName), cs.clock.Now()
-	since := cs.records.Errs(string(pod.UID), now)
-	if args == nil || now.Sub(since) < args.Retry.InitialBindingBackoff.Duration {
-		return
-	}
-	cs.releaseEarly(key, pod, "each scheduling cycle of the pod ends with an error")
-}
-
-// releaseEarly releases the reservation of a pod whose cycle ended before Reprieve's PostFilter
-// ran. It does nothing if the pod has no reservation or has its place, or if the scheduler still
-// evicts pods for the workload.
-func (cs *cycles) releaseEarly(key workload.Key, pod *corev1.Pod, why string) {
 	if !cs.reserved.Has(string(pod.UID)) || cs.waits.Evicting(key) || cs.records.IsAssumed(string(pod.UID)) || !cs.index.AwaitsPlace(pod) {
 		return
 	}
+	const why = "another plugin rejects the pod regardless of free capacity"
 	logging.Happened(logging.Of(context.Background(), key), "Took a promise back", why)
 	if g := cs.index.GangOf(pod); g != nil {
 		if _, planned := cs.gangs.PlannedNode(gangKey(g.Key), string(pod.UID)); planned {

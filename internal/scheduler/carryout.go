@@ -22,6 +22,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/leaving"
 	"github.com/reprieve-dev/reprieve/internal/logging"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/pauses"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/reporter"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
@@ -39,8 +40,6 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	}
 	if d.Outcome != core.Preempts {
 		p.record(made)
-	} else if p.losesRoom(made) {
-		return p.backOff(made)
 	}
 	said := p.reportGang(made)
 	if pre.key.Gang {
@@ -89,30 +88,6 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	p.sched.rooms.replanOutdated(pre.key)
 	// An empty node name deletes the pod's earlier nomination.
 	return p.show(pre.key, pod, promised[pod.UID]), made.status(fwk.Success)
-}
-
-// losesRoom reports whether a decision would preempt again for pods with reserved room, and the
-// workload must not preempt now, because it has lost its room several times in a row.
-func (p *Plugin) losesRoom(made *cycleDecision) bool {
-	again := slices.ContainsFunc(made.pre.pods, func(pod *corev1.Pod) bool { return p.sched.reserved.Has(string(pod.UID)) })
-	return again && p.sched.pauses.LosesRoom(made.pre.key)
-}
-
-// backOff does not apply a decision, because the preemptor must not preempt now. The next decision
-// reports that.
-func (p *Plugin) backOff(made *cycleDecision) (*fwk.PostFilterResult, *fwk.Status) {
-	const said = "its reserved room is not enough any more; it is planned again"
-	key := made.pre.key
-	p.sched.releases.All(key, said)
-	if key.Gang {
-		p.sched.gangs.Unplanned(key)
-		v := gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: said}
-		p.sched.gangs.SetVerdict(key, v)
-		p.sched.reporter.NoRoom(key, v)
-	}
-	p.sched.turns.TurnFailed(key)
-	p.sched.waits.WaitUntil(key, engine.RetryDue, p.sched.clock.Now().Add(p.args.Retry.InitialBackoff.Duration))
-	return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption: "+said)
 }
 
 // reportGang reports the decision to the members of a gang, unless they will have room soon. It
@@ -341,7 +316,8 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken leaving.T
 	order.Surplus = p.surplusIn(made, order.Groups)
 	p.nameClasses(&order, &made.pre)
 	p.await(made, nodes)
-	p.sched.pauses.Preempts(pre.key, p.handle.ProfileName(), &p.args.Retry)
+	p.sched.unbound.Preempts(pre.key)
+	p.sched.engine.Crashes.Preempts(pre.key, pauses.CrashLimitOf(&p.args.Retry), p.sched.clock.Now())
 	logging.Happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
 	ended := p.follow(made)
 	if !*p.args.Asynchronous {

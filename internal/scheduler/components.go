@@ -101,7 +101,7 @@ func connectWatchers(h *Scheduler) {
 	}
 	h.cycles = &cycles{
 		index: h.index, gangs: h.gangs, records: h.records, reserved: h.reserved, waits: h.waits, turns: h.turns,
-		retries: h.retries, releases: h.releases, nominations: h.nominations, pauses: h.pauses, clock: h.clock,
+		retries: h.retries, releases: h.releases, nominations: h.nominations, pauses: h.pauses,
 	}
 	h.groupWatch = &groupWatch{
 		index: h.index, placements: h.placements, ledger: h.ledger, quotas: h.quotas, cluster: h.cluster,

@@ -85,8 +85,6 @@ func (h *Scheduler) apply(effect engine.Effect) {
 		}
 		h.releases.withdraw(pods)
 		h.steps.step(engine.RoomFreed(effect))
-	case engine.Pauses:
-		h.pauses.LostRoom(effect)
 	case engine.UsageDrops:
 		// The released room counted as usage of its queue, so workloads at that limit may fit now.
 		h.retries.atLimit(h.quotas.LimitsOn(effect.Queues...))

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -219,16 +220,6 @@ func (nm *nominations) inherit() {
 	nm.releases.disallowed()
 }
 
-// yields returns the workloads that have room on the nodes, and must yield it to the workload taker
-// of the given standing. If they lose that room, their preemptions were not in vain.
-func (p *Plugin) yields(taker workload.Key, standing workload.Standing, nodes ...string) []workload.Key {
-	yielding := slices.DeleteFunc(p.sched.reserved.Yielding(slices.Values(nodes), standing), func(key workload.Key) bool { return key == taker })
-	for _, key := range yielding {
-		p.sched.unbound.Yields(key)
-	}
-	return yielding
-}
-
 // displace releases the reservations and nominations on the preemptor's nodes whose room the
 // preemptor may use. It retries their workloads at once, so that they look for other nodes. It
 // skips workloads with evictions under way: releaseCrowded handles them when the evictions end.
@@ -237,8 +228,8 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 	for _, node := range nodes {
 		used.Insert(node)
 	}
-	for _, key := range p.yields(pre.key, pre.standing(), sets.List(used)...) {
-		if !p.sched.waits.Evicting(key) {
+	for _, key := range p.sched.reserved.Yielding(maps.Keys(used), pre.standing()) {
+		if key != pre.key && !p.sched.waits.Evicting(key) {
 			p.sched.releases.andRetry(key, "a preemptor of a higher priority takes a node of its plan")
 		}
 	}

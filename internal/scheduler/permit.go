@@ -22,9 +22,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	p.sched.seals.seal(pod)
 	p.sched.leaving.Placed(pod.UID)
 	if len(p.sched.reserved.On(node)) > 0 {
-		key := p.sched.index.KeyOf(pod)
-		p.yields(key, p.sched.ledger.StandingOf(pod), node)
-		p.sched.rooms.releaseCrowded(sets.New(node), key)
+		p.sched.rooms.releaseCrowded(sets.New(node), p.sched.index.KeyOf(pod))
 	}
 	g := p.sched.index.GangOf(pod)
 	if g == nil {

@@ -464,13 +464,9 @@ type RetryArgs struct {
 
 	// initialBindingBackoff is the time that a workload preempts nothing after its first preemption
 	// without a binding. In such a preemption the room was free, but Reserve, Permit, PreBind or
-	// Bind failed. The third loss in a row of the room that its victims left begins such a time
-	// too. During this time, the workload may still be placed where it fits without victims. The
-	// time doubles with each further such preemption, until the workload is bound. A change of the
-	// pod or of the PodGroup ends it early. Between 1ms and 1h.
-	//
-	// A workload also keeps its reservation no longer than this time while each of its scheduling
-	// cycles ends with an error.
+	// Bind failed. During this time, the workload may still be placed where it fits without
+	// victims. The time doubles with each further such preemption, until the workload is bound. A
+	// change of the pod or of the PodGroup ends it early. Between 1ms and 1h.
 	//
 	// Default: 1m
 	//
