@@ -137,8 +137,8 @@ func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
 	}
 }
 
-// mayBeDegraded reports whether a group is a gang with members on nodes, and the only group with its
-// name. have is the number of placed members of each part.
+// mayBeDegraded reports whether a group is a gang with members on nodes, and the only group with
+// its name. have is the number of placed members of each part.
 func (g *Group) mayBeDegraded(have map[string]int) bool {
 	return g.isGang() && !g.Ambiguous && len(have) > 0
 }
